@@ -114,7 +114,7 @@ def test_async_openai_reads_calls_whole_and_streamed(url: str, library: str) -> 
 
 
 def test_openai_shows_our_errors(url: str, library: str) -> None:
-    message = "the name of the model 'm' does not tell"
+    message = "the dialect of the model 'm' is unknown"
     with (
         openai_client(url, client_of(library, "auto")) as client,
         pytest.raises(openai.BadRequestError, match=message),

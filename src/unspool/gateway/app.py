@@ -199,7 +199,7 @@ class Gateway:
         )
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer an API request that the page's chat sends inside its own request."""
+        """Answer an API request that the chat on the web page has sent inside another request."""
         await self.router(scope, receive, send)
 
     @asynccontextmanager

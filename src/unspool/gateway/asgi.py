@@ -39,7 +39,7 @@ class _Application:
             except UnspoolError as error:
                 if scope["type"] != "lifespan":
                     raise
-                await receive()  # the server expects that its startup event is read before the reply
+                await receive()  # ASGI requires reading the startup event before replying
                 await send({"type": "lifespan.startup.failed", "message": f"unspool: {error}"})
                 return
         assert self._gateway is not None  # noqa: S101 - it has just been built

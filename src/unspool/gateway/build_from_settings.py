@@ -105,7 +105,7 @@ async def _load_model(settings: Settings, upstream: Upstream) -> Model:
         engines = [upstream]
     if not engines:
         return load_model(settings, name="replay", created=created)
-    # All upstreams serve the same model, so any upstream that has reported its model's name is good enough.
+    # All upstreams serve the same model, so use the first one that has reported the model's name.
     first = next((one for one in engines if one.model), engines[0])
     source: Mapping[str, Any] | None = None
     if settings.upstream == "embedded":

@@ -32,7 +32,7 @@ _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "ollama": ("ollama", "Ollama"),
     "openai": ("openai", "an unknown engine"),
 }
-"""For each detected engine, its name in the settings and its name in notes to the user."""
+"""Names of engines, keyed by detected engine: the name in the settings, and the name in notes to the user."""
 _KINDS: Final = {
     "gguf": "a GGUF file",
     "hub": "a model in the Hugging Face cache",
@@ -106,7 +106,7 @@ def _resolve_source(settings: Settings) -> Resolved:
 
 
 def _is_builtin(detection: Detection) -> bool:
-    """Return whether the detected dialect is built in, so that the setting ``dialect`` can name it."""
+    """Return whether the detected dialect is built in; only then can the setting ``dialect`` name it."""
     if detection.dialect is None or detection.inferred or not detection.renders_calls:
         return False
     try:

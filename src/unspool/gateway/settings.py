@@ -244,7 +244,10 @@ class Settings:
         )
 
     def wire_options(self) -> WireOptions:
-        """Return the options of the encoders from the setting ``policies``; a preset applies to both."""
+        """Return the encoder options from the setting ``policies``.
+
+        A preset in this setting selects both the parser policies and the encoder options.
+        """
         names = ("preset", *OPTION_VALUES)
         return WireOptions.from_mapping(
             {name: value for name, value in self.policies.items() if name in names}

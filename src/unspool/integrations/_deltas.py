@@ -6,7 +6,7 @@ A server sends one delta per step and cannot retract a delta.  So the same rules
 * if a call that the client has already seen turns out to be malformed or truncated, an invalid ending is
   added to its arguments (``_core/conversions/invalidate_broken_calls.py``), so that no client runs the call.
 
-An answer that is not streamed is encoded by the same encoder in one step.
+The same encoder also encodes answers that are not streamed, in one step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CallDelta:
     """The part of one call that a step adds."""
 
     index: int
-    """Index of the call among the calls of the output."""
+    """Index of the call in the output: 0 for the first call, 1 for the second, and so on."""
     id: str | None
     """The id of the call; None except in the first delta of the call."""
     name: str | None

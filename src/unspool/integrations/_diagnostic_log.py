@@ -48,5 +48,5 @@ class DiagnosticLog:
 
 
 def diagnostics_in(events: Iterable[Event]) -> list[Diagnostic]:
-    """Return the diagnostics among these events."""
+    """Return those of the events that are diagnostics."""
     return [event for event in events if isinstance(event, Diagnostic)]

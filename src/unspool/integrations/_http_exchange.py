@@ -1,9 +1,10 @@
-"""Repair of one HTTP exchange with a server that leaves markup in the text, without any input or output.
+"""Repair of one HTTP exchange with a server that leaves markup in the text; the code does no I/O itself.
 
 The transports in ``httpx.py`` and ``httpx2.py`` move the bytes; this module decides what to do with them:
 
 1. ``Reading.open()`` plans a request, and returns the exchange, or None if the response must not change.
-2. ``Exchange.request_body`` is sent to the server.  It differs from the client's only if an engine is set.
+2. ``Exchange.request_body`` is sent to the server.  It differs from the client's request body only if an
+   engine is set.
 3. ``Exchange.read_whole()`` or ``Exchange.stream()`` repairs a response with the status 200.
 """
 
@@ -35,7 +36,7 @@ Api: TypeAlias = Literal["chat", "messages"]
 EngineName: TypeAlias = Literal["vllm", "sglang", "llamacpp"]
 
 AUTO: Final = "auto"
-"""Value of ``dialect`` to find the dialect from the name of the model."""
+"""Value of ``dialect`` that selects the dialect by the name of the model."""
 _ENGINES: Final = ("vllm", "sglang", "llamacpp")
 _MAX_EVENT: Final = 1 << 26
 """Maximum size of one event, in bytes."""
@@ -50,7 +51,7 @@ def api_of(method: str, path: str) -> Api | None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Settings of a transport: how to read the output of the server's models."""
+    """Settings of a transport, which determine how the output of the server's models is parsed."""
 
     dialect: str | Dialect
     engine: EngineName | None
@@ -60,7 +61,7 @@ class Reading:
     def create(
         cls, dialect: str | Dialect, template: str | None, engine: EngineName | None, policies: Policies
     ) -> Reading:
-        """Check the settings.
+        """Create the settings, and raise an error if they are not valid.
 
         :param template: chat template from which to detect the dialect.
         """
@@ -79,7 +80,7 @@ class Reading:
     def open(self, api: Api, data: bytes) -> Exchange | None:
         """Plan a request; return None if its body is not a request of the API.
 
-        :raises UsageError: if the output cannot be read.
+        :raises UsageError: if the output cannot be parsed, for example because the dialect is unknown.
         """
         try:
             body = json.loads(data)
@@ -102,7 +103,7 @@ class Reading:
         model = known_model(name) if isinstance(name, str) else None
         if model is None:
             raise UsageError(
-                f"the name of the model {name!r} does not tell its dialect: create the transport with the "
+                f"the dialect of the model {name!r} is unknown: create the transport with the "
                 "name of a dialect (`unspool dialects` lists them), or with the chat template of the model"
             )
         return model.dialect
@@ -114,7 +115,7 @@ def _detect(template: str) -> Dialect:
 
     detection = detect_dialect(read_source({"chat_template": template}))
     if detection.dialect is None or detection.inferred:
-        raise UsageError("no registered dialect reads what this chat template renders: pass a dialect")
+        raise UsageError("no registered dialect can parse what this chat template renders: pass a dialect")
     return detection.dialect
 
 
@@ -129,7 +130,7 @@ def _with_engine_fields(body: dict[str, Any], decided: Plan, engine: EngineName)
 
 
 def _chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a Messages request on which a plan depends, as Chat Completions has them."""
+    """Return those fields of a Messages request that a plan needs, converted to Chat Completions format."""
     last = body["messages"][-1] if body["messages"] else {}
     request: dict[str, Any] = {"messages": [last]}
     if isinstance(last, Mapping) and last.get("role") == "assistant":
@@ -155,7 +156,7 @@ def _chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Exchange:
-    """One request and the repair of its response."""
+    """One request, and the code that repairs its response."""
 
     def __init__(self, api: Api, request_body: bytes, decided: Plan) -> None:
         self.api: Api = api
@@ -165,7 +166,7 @@ class Exchange:
         self._content_parsers = ContentParsers(decided)
 
     def new_repair(self) -> ChatRepair | MessagesRepair:
-        """Return the repair of the response."""
+        """Return a new object that repairs the response."""
         if self.api == "messages":
             return MessagesRepair(self._plan.parser(), self._content_parsers)
         return ChatRepair(
@@ -191,12 +192,12 @@ class Exchange:
             return 502, error_body(self.api, error)
 
     def stream(self) -> StreamRepair:
-        """Return the repair of a response that is a stream of events."""
+        """Return a new object that repairs the response, which is a stream of events."""
         return StreamRepair(self.api, self.new_repair())
 
 
 class StreamRepair:
-    """Repair of server-sent events: bytes in, bytes out.
+    """Repair of a stream of server-sent events, which takes and returns bytes.
 
     The result does not depend on how the bytes are split.
     """

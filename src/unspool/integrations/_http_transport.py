@@ -15,7 +15,7 @@ from ..policies import DEFAULTS, Policies
 from ._http_exchange import EngineName, Exchange, Reading, StreamRepair, api_of, error_body
 
 Wrapped = TypeVar("Wrapped")
-"""Type of the transports of the library."""
+"""The HTTP library's type for transports."""
 
 
 class RepairedStream:
@@ -91,7 +91,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
         self._inner: Any = self._default() if wrap is None else wrap
 
     def _open(self, request: Any, body: bytes) -> Exchange | Any | None:
-        """Return the exchange of a request, a response that rejects it, or None if it passes unchanged."""
+        """Return a request's exchange, a response that rejects the request, or None to leave it unchanged."""
         api = api_of(request.method, request.url.path)
         assert api is not None  # noqa: S101 - the caller has checked it
         try:
@@ -128,7 +128,7 @@ class RepairingTransport(BaseRepairingTransport[Wrapped]):
     _stream: ClassVar[type[RepairedStream]]
 
     def handle_request(self, request: Any) -> Any:
-        """Send a request, and return the response; repair it if it has output of a model."""
+        """Send a request, and return the response; repair the response if it contains a model's output."""
         if api_of(request.method, request.url.path) is None:
             return self._inner.handle_request(request)
         exchange = self._open(request, request.read())
@@ -160,7 +160,7 @@ class AsyncRepairingTransport(BaseRepairingTransport[Wrapped]):
     _stream: ClassVar[type[AsyncRepairedStream]]
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Send a request, and return the response; repair it if it has output of a model."""
+        """Send a request, and return the response; repair the response if it contains a model's output."""
         if api_of(request.method, request.url.path) is None:
             return await self._inner.handle_async_request(request)
         exchange = self._open(request, await request.aread())

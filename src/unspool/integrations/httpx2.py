@@ -1,8 +1,8 @@
-"""Transports that put the parser between a client on httpx2 and a server that leaves markup in the text.
+"""Transports that put the parser between an httpx2 client and a server that leaves markup in the text.
 
 Responses of ``*/chat/completions`` and ``*/messages`` then have reasoning and tool calls, streamed or not;
-everything else passes unchanged.  So an SDK that accepts a client of httpx2 needs no gateway.  For an SDK on
-httpx, use ``unspool.integrations.httpx``.
+everything else passes unchanged.  So an SDK to which you can pass an httpx2 client needs no gateway.  For an
+SDK that uses httpx, use ``unspool.integrations.httpx``.
 """
 
 from __future__ import annotations

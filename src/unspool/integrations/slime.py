@@ -1,9 +1,10 @@
 """Tool call parsing for slime, as a drop-in replacement for the function that slime's agents call.
 
 slime generates text with SGLang.  Its agents (``--custom-generate-function-path``) parse calls with SGLang's
-``FunctionCallParser.parse_non_stream``.  That function takes text, and returns the normal text and the calls,
-each with a name and parameters.  The replacement was tested with SGLang 0.5.23, but not with slime, which is
-not published as a package.  Inside SGLang's own server, use ``unspool.integrations.sglang`` instead.
+``FunctionCallParser.parse_non_stream``.  That function takes text.  It returns the text outside calls, and
+the calls, each with a name and parameters.  The replacement was tested with SGLang 0.5.23, but not with
+slime, which is not published as a package.  Inside SGLang's own server, use ``unspool.integrations.sglang``
+instead.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ This module was tested with verl 0.9.1 (``verl/experimental/agent_loop/tool_pars
 * The content becomes part of the next prompt.  Therefore reasoning stays in the content, as the model wrote
   it.
 * A malformed or truncated call is not returned as a call; its text stays in the content.
-* verl does not pass the prompt to a parser.  So if the prompt opens reasoning, and the reasoning contains
-  text that looks like a call, this text is parsed as a call.
+* verl does not pass the prompt to a parser.  So the parser does not know whether the prompt has opened
+  reasoning.  If it has, and the reasoning contains text that looks like a call, this text is parsed as a
+  call.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def register() -> tuple[str, ...]:
     return tuple(names)
 
 
-if "verl" in sys.modules:  # either verl imports this module, or the importing program uses verl
+if "verl" in sys.modules:  # true if verl imports this module, or if the program has imported verl before
     try:
         register()
     except UsageError as error:

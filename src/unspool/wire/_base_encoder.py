@@ -18,7 +18,7 @@ Chunk: TypeAlias = dict[str, object]
 """JSON object that an API sends."""
 
 DONE: Final = "data: [DONE]\n\n"
-"""Server-sent event that ends a stream of Chat Completions, after the last chunk."""
+"""Server-sent event that follows the last chunk and ends a Chat Completions stream."""
 
 
 class StreamEncoder:
@@ -53,8 +53,8 @@ class StreamEncoder:
     def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
         """Return the JSON objects for further events of the parser; the first call also opens the stream.
 
-        :param usage: token counts so far; the encoder sends them where the API has a place for them, so pass
-            them at the latest with the last events.
+        :param usage: token counts so far.  The encoder sends them in the chunk in which the API expects them,
+            so pass them no later than with the last events.
         """
         raise NotImplementedError
 
@@ -72,14 +72,14 @@ class StreamEncoder:
         return self._reported(self._calls.finish_reason(self._filter.finish_reason))
 
     def _reported(self, reason: FinishReason) -> FinishReason:
-        """Return the finish reason to report, which the options determine for a forced call."""
+        """Return the finish reason to report; if the request forced a call, the options determine it."""
         return self.options.finish_reason(reason, forced=self._forced)
 
     def _skips(self, event: Event) -> bool:
-        """Return True if the event follows a failure, and raise an error if it follows ``Finish``.
+        """Return True if the event comes after a failure; raise an error if it comes after ``Finish``.
 
-        The rest of the output is ignored after a failure, but an event after ``Finish`` is a mistake of the
-        caller.  To save time, encoders call this method only if ``_closed`` is True.
+        After a failure, the rest of the output is ignored.  But an event after ``Finish`` is a caller's
+        mistake.  To save time, encoders call this method only if ``_closed`` is True.
         """
         if self.failed:
             return True

@@ -112,7 +112,7 @@ class ChatStreamDecoder:
         return self._end is not None
 
     def feed(self, chunk: Mapping[str, object]) -> None:
-        """Read the next chunk, which may be a whole chunk object, one of its choices, or only a delta.
+        """Read the next chunk; pass the whole chunk object, one entry of its ``choices``, or only a delta.
 
         :raises ProtocolError: if the chunk breaks a rule; do not feed further chunks after that.
         """
@@ -335,7 +335,7 @@ def _show(value: object, limit: int = 80) -> str:
 
 
 def _json_problem(pieces: list[str]) -> str:
-    """Explain why the joined argument deltas are not JSON; return an empty string if they are."""
+    """Return the reason why the joined argument deltas are not JSON, or an empty string if they are JSON."""
     text = "".join(pieces)
     error = _json_error(text)
     if not error:

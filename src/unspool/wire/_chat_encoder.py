@@ -98,15 +98,15 @@ class ChatStream(StreamEncoder):
 
         The first call also returns the chunk with the role, even without events.
 
-        :param usage: token counts.  If the client asked for them, they are in a chunk of their own after
-            ``Finish``; with more than one choice, pass them after the last choice has finished.
+        :param usage: token counts.  If the client asked for them, they are sent in a separate chunk after
+            ``Finish``.  With more than one choice, pass them only after the last choice has finished.
         """
         self._count(usage)
         chunks: list[Chunk] = []
         if not self._started:
             self._started = True
             chunks.append(self._chunk({"role": "assistant", "content": ""}))
-        # Adjacent text for one target becomes one chunk.  A target is a channel or the index of a call.
+        # Adjacent texts for the same target become one chunk.  A target is a channel or a call's index.
         target: str | int = ""
         next_target: str | int
         buffer: list[str] = []

@@ -4,8 +4,9 @@
 not.  Everything else passes unchanged: fields that it does not know, usage, chunks without choices,
 errors, and the reasoning and tool calls that the server has parsed itself.
 
-Some text is held back until its meaning is certain.  So one chunk of the server may become no chunk or
-several.  Log probabilities and token ids of held-back text are sent with the next chunk of the choice.
+Some text is held back until its meaning is certain.  So for one chunk from the server, the client may get no
+chunk or several chunks.  Log probabilities and token ids of held-back text are sent with the next chunk of
+the choice.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ._choice_reader import ChoiceReader
 from ._output_delta import FINISH_REASONS, Delta, read_chat_choice
 
 _CONSTANT: Final = frozenset(("id", "object", "created", "model", "choices"))
-"""Fields of a chunk that say nothing about the output."""
+"""Fields of a chunk that contain no output, such as its id."""
 _CHOICE_FIELDS: Final = frozenset(("index", "delta", "message", "finish_reason", "logprobs", "token_ids"))
 _TEXT_FIELDS: Final = ("content", "reasoning_content", "reasoning")
 _CALL_FIELDS: Final = frozenset(("index", "id", "type", "function"))
@@ -85,8 +86,9 @@ class ChatRepair:
     def finish(self, *, end_marked: bool) -> list[Chunk]:
         """Return the chunks that were held back, after the server's last chunk.
 
-        :param end_marked: True if the server has marked the end of the stream.  Choices that have no finish
-            reason are then complete; otherwise they are truncated, and get no finish reason either.
+        :param end_marked: True if the server has marked the end of the stream.  Choices without a finish
+            reason are then treated as complete.  Without the end marker, such choices are truncated, and the
+            client gets no finish reason for them.
         """
         out: list[Chunk] = []
         if self.failed:
@@ -120,7 +122,7 @@ class ChatRepair:
         return self._choices[index]
 
     def _encode(self, chunks: list[Chunk], head: Chunk) -> list[Chunk]:
-        """Return chunks of the encoder with the fields of the server's chunk."""
+        """Return the encoder's chunks with the fields of the server's latest chunk added."""
         out: list[Chunk] = []
         for chunk in chunks:
             if "choices" in chunk:
@@ -199,7 +201,7 @@ class _Choice:
         return out
 
     def _split(self, choice: Mapping[str, Any], name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the choice with the fields that the reader understands, and the fields that pass unchanged.
+        """Split a choice in two: the fields that the reader understands, and the fields that pass unchanged.
 
         :param name: the field with the output: ``delta`` or ``message``.
         """
@@ -249,7 +251,7 @@ def _is_terminal(chunk: Chunk) -> bool:
 
 
 def _are_functions(calls: object) -> bool:
-    """Return whether the value is a list of function calls, with the types of the API."""
+    """Return whether the value is a list of function calls whose fields have the right types."""
     if not isinstance(calls, list) or not calls:
         return False
     for call in calls:
@@ -272,7 +274,7 @@ def _finish_reason(choice: Mapping[str, Any]) -> str | None:
 
 
 def _standard(reason: str | None) -> FinishReason | None:
-    """Return the standard form of a finish reason; for reasons such as ``abort``, the output is truncated."""
+    """Return the standard form of a finish reason; reasons such as ``abort`` count as truncation."""
     return None if reason is None else FINISH_REASONS.get(reason, "length")
 
 

@@ -53,7 +53,7 @@ class ChoiceReader:
         self.planned = parser
         """Parser of the whole output.
 
-        The encoders take their settings from this parser, even if another one reads the text.
+        The encoders take their settings from this parser, even if another parser reads the text.
         """
         self.finished = False
         self.stopped_by: str | None = None
@@ -66,7 +66,7 @@ class ChoiceReader:
         self.peak_held = 0
         """Largest number of characters that the parser has held back so far."""
         self.outcomes: Counter[str] = Counter()
-        """Counts of calls by status and of diagnostics by kind."""
+        """Numbers of calls, keyed by status, and numbers of diagnostics, keyed by kind."""
         self.logprobs: list[dict[str, Any]] = []
         """Log probabilities not yet sent to the client."""
         self.content_logprobs: list[dict[str, Any]] = []
@@ -123,7 +123,7 @@ class ChoiceReader:
         return events
 
     def _read(self, delta: Delta) -> list[Event]:
-        """Return the events for a delta that is not plain text, or that follows such a delta."""
+        """Return the events for a delta that has more than text, or that follows such a delta."""
         events: list[Event] = []
         if delta.reasoning:
             self._upstream_splits_reasoning = self._upstream_splits_reasoning or self._parser is None
@@ -152,7 +152,7 @@ class ChoiceReader:
                 self._call_is_open = False
 
     def _finish_parser(self) -> list[Event]:
-        """Finish the parser before a call from the upstream, and return its last events.
+        """Finish the parser, because a call from the upstream follows, and return the parser's last events.
 
         A new parser reads the text after the call.
         """
@@ -197,7 +197,7 @@ class ChoiceReader:
             self._pending_tokens.append(DeltaTokens(self._offset, tokens, logprobs))
 
     def _match_tokens(self, events: Iterable[Event]) -> None:
-        """Assign pending token data to the events for the same text, and count outcomes."""
+        """Match pending token data with the events for the same text; count calls and diagnostics."""
         pending = self._pending_tokens
         # The parser may hold text back, so events can cover the text of several earlier deltas.
         for event in events:

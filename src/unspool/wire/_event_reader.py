@@ -75,7 +75,8 @@ class EventReader:
                 out.append(bytes(self._data))
                 self._data = None
         buffered = len(self._lines.rest) + (0 if self._data is None else len(self._data))
-        # If there are complete events, return them first: the buffer stays too large for the next call.
+        # If there are complete events, return them first.  The buffer remains too large, so the next call
+        # raises the error.
         if buffered > self._limit and not out:
             raise ProtocolError("the upstream sent an event over the size limit")
         return out
@@ -83,7 +84,8 @@ class EventReader:
     def _add(self, line: bytes) -> None:
         """Add another data line to the event.
 
-        The buffer is created here, because most events have only one line and need no buffer.
+        A ``bytearray`` is created only for the second line of an event, because most events have only one
+        line.
         """
         assert self._data is not None  # noqa: S101 - the caller has checked it
         if isinstance(self._data, bytes):
@@ -94,8 +96,8 @@ class EventReader:
     def _normalise_newlines(self, portion: bytes) -> bytes:
         """Replace all newlines by line feeds.
 
-        A carriage return at the end of a read ends its line at once.  If the next read starts with a line
-        feed, that line feed belongs to the same newline and is removed.
+        If a read ends with a carriage return, the line ends there.  If the next read then starts with a line
+        feed, both characters form one newline, so the line feed is removed.
         """
         if self._after_return and portion:
             portion = portion.removeprefix(b"\n")

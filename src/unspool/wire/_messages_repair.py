@@ -1,8 +1,9 @@
 """Repair of Messages responses from servers that leave markup in the text.
 
 :class:`MessagesRepair` parses the text blocks of a response and encodes them as blocks again: thinking,
-text and tool calls.  Every other block passes unchanged, with a new index.  Text blocks are independent:
-each one is the end of an output, and each one after reasoning or calls starts in the content.
+text and tool calls.  Every other block passes unchanged, with a new index.  Each text block is parsed on its
+own, as if the output ended with the block.  A text block that follows reasoning or calls is parsed as content
+from its start.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class MessagesRepair:
         self._next_index = 0
         """Index of the next block that the client gets."""
         self._indices: dict[object, int] = {}
-        """Index for the client of each block that passes unchanged."""
+        """Index that the client gets for each block that passes unchanged, keyed by the server's index."""
         self._has_calls = False
         self._is_cut = False
         """True if the last text block ends within a call."""
@@ -122,7 +123,7 @@ class MessagesRepair:
         if isinstance(block, Mapping) and _is_text(block):
             self._text = _TextBlock(self._take_parser(), self._next_index)
             return out + self._check(self._text.feed(block["text"]))
-        self._parser = None  # reasoning comes before the output that the parser starts with
+        self._parser = None  # the output began before the next text block
         self._indices[event.get("index")] = self._next_index
         out.append({**event, "index": self._next_index})
         self._next_index += 1
@@ -178,14 +179,14 @@ class MessagesRepair:
 
 
 class _TextBlock:
-    """Text block of the server, which becomes any number of blocks."""
+    """Text block from the server, which is converted to any number of blocks for the client."""
 
     def __init__(self, parser: Parser, first_index: int) -> None:
         self.index = first_index - 1
-        """Index of the latest block that the client gets."""
+        """Index of the latest block that was sent to the client."""
         self._parser = parser
         self._stream = MessagesStream(parser)
-        self._stream.feed(())  # the server has started the message
+        self._stream.feed(())  # discard the message start, which the server has already sent
         self._first_index = first_index
 
     @property

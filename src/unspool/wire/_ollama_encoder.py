@@ -2,8 +2,8 @@
 
 Arguments are objects in this API, so the encoder sends a call only when it is complete.  Clients never
 receive a malformed or truncated call: depending on the policies ``malformed_call`` and ``truncated_call``,
-the text of such a call is sent as content or left out.  With the policy ``keep``, a malformed call is an
-error, because the API cannot express such a call.
+the text of such a call is sent as content or left out.  If ``malformed_call`` is ``call``, a malformed call
+is an error, because the API cannot express it.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class OllamaStream(StreamEncoder):
     def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed.
 
-        :raises MalformedOutput: if a call is malformed and the policy is ``call``, because this API cannot
-            express such a call.
+        :raises MalformedOutput: if a call is malformed and the policy ``malformed_call`` is ``call``, because
+            this API cannot express such a call.
         """
         self._count(usage)
         texts: dict[Channel, str] = {"content": "", "reasoning": ""}

@@ -1,4 +1,4 @@
-"""Options of the encoders: choices about an API's format on which clients and servers differ."""
+"""Encoder options, for details of an API's format on which clients and servers differ."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WireOptions:
 
     @staticmethod
     def preset(name: str, **changes: str) -> WireOptions:
-        """Return the options of a preset, which is closest to the behaviour of an engine."""
+        """Return the options of a preset; a preset follows an engine's behaviour as closely as possible."""
         return WireOptions.from_mapping({"preset": name, **changes})
 
     @staticmethod
@@ -81,7 +81,7 @@ WireChoice: TypeAlias = WireOptions | str | Mapping[str, str]
 
 
 def as_options(choice: WireChoice | None) -> WireOptions:
-    """Return the options that a caller has chosen; None selects the defaults."""
+    """Convert a caller's choice to ``WireOptions``; None selects the defaults."""
     if choice is None:
         return WireOptions()
     if isinstance(choice, WireOptions):

@@ -47,7 +47,7 @@ _RESPONSE_ID: Final = IdFormat("resp_{random}")
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Value of ``incomplete_details.reason`` by finish reason."""
 CUSTOM_INPUT: Final = "input"
-"""Name of the parameter of a function that represents a free-form tool."""
+"""Name of the only parameter of each function that represents a free-form tool."""
 
 
 class ResponsesStream(StreamEncoder):
@@ -215,7 +215,8 @@ class ResponsesStream(StreamEncoder):
         out = [] if self._started else self.feed(())
         if not self._closed:
             self._closed = self.failed = True
-            # Clients run a call once its item is done, so the item of the open call is left out.
+            # Clients run a call as soon as its item is reported as done, so the item of an unfinished call is
+            # left out.
             if isinstance(self._open, _CallItem):
                 self._items.remove(self._open)
                 self._open = None
@@ -289,7 +290,7 @@ class _Item:
         self.text: list[str] = []
 
     def initial(self) -> Chunk:
-        """Return the item as it is when the stream announces it."""
+        """Return the item in the form in which the stream announces it, before it has content."""
         raise NotImplementedError
 
     def to_dict(self) -> Chunk:
@@ -470,7 +471,7 @@ class _InputReader:
 
 _INPUT_START: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
 _CHARACTERS: Final = re.compile(
-    # An incomplete escape or half a surrogate pair does not match, so the reader waits for the rest.
+    # An incomplete escape or half a surrogate pair does not match; it is read again with the next data.
     r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})+"
 )

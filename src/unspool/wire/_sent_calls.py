@@ -48,9 +48,9 @@ class SentCalls:
     def __init__(self, parser: Parser) -> None:
         self._policies = parser.policies
         self._arguments: list[str] = []
-        """Arguments of the open call, in pieces."""
+        """Fragments of the open call's arguments."""
         self._half_pair = ""
-        """First half of a surrogate pair, which waits for the second half."""
+        """First half of a surrogate pair, held back until the second half arrives."""
         self._start = 0
         self._function = ""
         self._tools = as_tools(parser.tools)
@@ -66,8 +66,8 @@ class SentCalls:
     def add_arguments(self, text: str) -> str:
         r"""Record more arguments of the open call, and return the text to send now.
 
-        The first half of a surrogate pair (``\ud83d``) waits for the second half, because clients cannot
-        decode one half alone.
+        The first half of a surrogate pair (``\ud83d``) is held back until the second half arrives, because
+        clients cannot decode one half alone.
         """
         self._arguments.append(text)
         if self._half_pair:
@@ -96,7 +96,7 @@ class SentCalls:
         return "" if arguments else "{}"
 
     def policy_error(self, event: CallStart | CallEnd | Finish) -> MalformedOutput | None:
-        """Return the error that the policies require at this event, or None."""
+        """Return the error that the policies require for this event, or None if they require none."""
         policies = self._policies
         if isinstance(event, CallStart):
             if policies.unknown_tool != "error" or "unknown_tool" not in self._diagnostics:

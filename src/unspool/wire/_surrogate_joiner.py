@@ -13,7 +13,7 @@ class SurrogateJoiner:
 
     def __init__(self) -> None:
         self._pending: dict[tuple[object, ...], str] = {}
-        """First halves of surrogate pairs, by their path in the chunk."""
+        """First halves of surrogate pairs, keyed by the path of their string in the chunk."""
 
     def join(self, value: Any, path: tuple[object, ...] = ()) -> Any:
         """Return a chunk with only complete characters; store the first half if a string ends with one."""

@@ -42,7 +42,7 @@ class UpstreamCalls:
         self._queue: deque[_Call | Event] = deque()
         """Upstream calls and parser events that come after the open call."""
         self._parser_indices: dict[int, int] = {}
-        """Index in the output for each call that the parser has found."""
+        """Index in the output of each call that the parser has found, keyed by the parser's own index."""
         self._finished = False
 
     def add(self, deltas: Sequence[CallDelta], at: int, parser_calls: int = 0) -> list[Event]:
@@ -70,7 +70,7 @@ class UpstreamCalls:
         return out
 
     def follow(self, events: list[Event], at: int) -> list[Event]:
-        """Queue the parser's events after the upstream's calls; return all events that need not wait."""
+        """Queue the parser's events after the upstream's calls; return all events that can be sent now."""
         if not self.used:
             return events
         self._queue += events
@@ -90,8 +90,8 @@ class UpstreamCalls:
         return out
 
     def _advance(self, out: list[Event], at: int, reason: FinishReason = "stop") -> None:
-        """Emit queued calls and events, up to a call that may get more arguments."""
-        # Each round ends the open call, if it can end, and then emits the first entry of the queue.
+        """Append the queued calls and events to ``out``, up to a call that may get more arguments."""
+        # Each iteration ends the open call, if possible, and then handles the first entry of the queue.
         while True:
             call = self._open
             may_end = call is None or self._finished or (self._queue and call.may_end(self._queue[0]))
@@ -142,7 +142,7 @@ class _Call:
     def is_new_call(self, delta: CallDelta) -> bool:
         """Return whether a delta with the same index starts another call."""
         if not delta.name:
-            return False  # the delta has more arguments of the same call
+            return False  # a delta without a name continues the same call
         if delta.name != self.name:
             return True
         is_complete = self.ended or self._object.complete
@@ -152,12 +152,12 @@ class _Call:
         return is_complete and bool(delta.arguments.strip())
 
     def add(self, arguments: str) -> None:
-        """Append a piece of the arguments."""
+        """Append a fragment of the arguments' JSON text."""
         self.pieces.append(arguments)
         self._object.feed(arguments)
 
     def may_end(self, follower: _Call | Event) -> bool:
-        """Return whether the call can end before the given call or event."""
+        """Return whether this call may be ended before the given call or event is sent."""
         if isinstance(follower, (Diagnostic, Finish)):
             return False  # these events may also occur inside a call
         if self._object.complete:

@@ -21,11 +21,11 @@ class Usage:
     output_tokens: int = 0
     """Number of tokens that the model generated, including reasoning."""
     cached_tokens: int = 0
-    """Number of tokens of the prompt that came from a cache."""
+    """Number of prompt tokens that came from a cache."""
     reasoning_tokens: int = 0
     """Number of output tokens that are reasoning."""
     duration: int = 0
-    """Duration of the request in nanoseconds, which only Ollama's API reports; 0 if it is not known."""
+    """Duration of the request in nanoseconds; 0 if unknown.  Only Ollama's API reports it."""
 
     @classmethod
     def from_mapping(cls, counts: Mapping[str, object]) -> Usage:
@@ -77,14 +77,15 @@ class Usage:
         return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
 
     def to_ollama(self) -> dict[str, object]:
-        """Return the fields of the last object of Ollama's API."""
+        """Return the token counts as fields of the last object in an Ollama response."""
         counts: dict[str, object] = {
             "prompt_eval_count": self.input_tokens,
             "eval_count": self.output_tokens,
         }
         if not self.duration:
             return counts
-        # Servers rarely know how much time the prompt took, so all of it counts as generation.
+        # Servers rarely know how long they took to process the prompt, so the whole duration counts as
+        # generation.
         return {
             "total_duration": self.duration,
             "load_duration": 0,
@@ -99,7 +100,7 @@ AnyUsage: TypeAlias = Usage | Mapping[str, object]
 
 
 def as_usage(usage: AnyUsage) -> Usage:
-    """Return token counts that a caller has passed in any of their forms."""
+    """Convert token counts to ``Usage``, from any form that the encoders accept."""
     if isinstance(usage, Usage):
         return usage
     if isinstance(usage, Mapping):

@@ -46,7 +46,7 @@ class Status:
         await exchange.respond(200 if ready else 503, encode_line(body))
 
     async def _check_upstreams(self) -> list[bool]:
-        """Return, for each upstream, whether it is ready; simultaneous requests share one check."""
+        """Check whether each upstream is ready; requests that arrive during a check share its result."""
         now = time.monotonic()
         if self._checked is None or now - self._checked[0] > _CACHE_SECONDS:
             check = asyncio.gather(*(one.upstream.ready() for one in self._models.all))

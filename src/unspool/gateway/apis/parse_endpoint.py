@@ -37,7 +37,7 @@ class ParseBody(msgspec.Struct):
 
     text: str | None = None
     chunks: list[str] | None = None
-    """Alternative to ``text``: the text in the chunks in which it was streamed."""
+    """Alternative to ``text``: the list of chunks in which the text was streamed."""
     dialect: str = "auto"
     """Name of the dialect.
 
@@ -48,7 +48,7 @@ class ParseBody(msgspec.Struct):
     tools: list[dict[str, Any]] | None = None
     prompt: str | None = None
     policies: str | dict[str, str] | None = None
-    """Name of a preset, or policies by name."""
+    """Name of a preset, or an object that maps policy names to values."""
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
 
 
@@ -90,7 +90,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
     """Parse the text in a request body, and return the encoded response.
 
     :param limit: approximate maximum size of the response in bytes.  The response contains the text three
-        times, and all events.
+        times, and lists all events.
     :param templates: allow the request to contain a chat template.
     """
     shape = decode_body(body, ParseBody)
@@ -175,7 +175,7 @@ def _too_large(message: str) -> Failure:
 
 
 def _feed(parser: Parser, chunk: str, limits: _Limits) -> list[Event]:
-    """Parse a chunk, in several parser calls if the chunk is long, and return its events."""
+    """Parse a chunk and return its events; pass a long chunk to the parser in several calls."""
     limits.check_time()
     if len(chunk) <= _MAX_FEED:
         return parser.feed(chunk)

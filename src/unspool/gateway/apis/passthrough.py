@@ -38,7 +38,8 @@ class Passthrough:
         headers = ((b"content-type", response.content_type.encode("latin-1")),)
         try:
             if not response.streams:
-                # Read the whole response first: once it has started, its status cannot change to an error.
+                # Read the upstream's whole response first: once the gateway has started its own response, it
+                # can no longer change the status to an error.
                 await exchange.respond(200, await response.read_all(), headers)
                 return
             exchange.failing = _end_with_error

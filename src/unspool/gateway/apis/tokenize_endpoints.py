@@ -55,7 +55,8 @@ class Tokenize:
             text = prepared.prompt
         special = shape.add_special_tokens if shape.add_special_tokens is not None else shape.add_special
         if special is None:
-            # Special tokens are the default for prompt, as in vLLM, but not for content, as in llama.cpp.
+            # By default, special tokens are added to ``prompt`` (vLLM's field) but not to ``content``
+            # (llama.cpp's).
             special = shape.prompt is not None
         tokens = None
         if text is not None:

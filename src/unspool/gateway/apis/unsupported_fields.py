@@ -4,7 +4,7 @@ The fields fall into three groups:
 
 - A field that would change the output is rejected, because the client relies on it.
 - An unknown field is ignored and logged once, because agents send such fields to every server.
-- A field without effect on the output is ignored silently.
+- A field that does not affect the output is ignored silently.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REFUSED: Final[dict[str, dict[str, str]]] = {
         "container": _VENDOR,
     },
 }
-"""Rejected fields by API, each with the reason or an alternative."""
+"""Rejected fields, keyed by API and field name; the value is the reason for rejection, or an alternative."""
 
 WITHOUT_EFFECT: Final = frozenset(
     (

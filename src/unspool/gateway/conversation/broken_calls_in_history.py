@@ -17,7 +17,7 @@ from ..http.json_decoding import is_object
 
 
 def without_poisoned_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the conversation without poison, so that all arguments are as the model wrote them."""
+    """Return the conversation without poison; all arguments are then as the model wrote them."""
     return [_change_arguments(message, remove_poison) for message in messages]
 
 
@@ -35,7 +35,7 @@ def list_arguments(messages: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def count_malformed_calls(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Count the consecutive tool results at the end of the conversation that answer malformed calls."""
+    """Return how many tool results in a row, at the end of the conversation, answer malformed calls."""
     malformed = {
         call.get("id")
         for message in messages
@@ -45,7 +45,8 @@ def count_malformed_calls(messages: Sequence[Mapping[str, Any]]) -> int:
     count = 0
     for message in reversed(messages):
         if message["role"] == "tool":
-            # Some clients send back only the valid part of the arguments, and quote the poison in the result.
+            # Some clients send back only the valid part of the arguments, but their tool result quotes the
+            # poison (the text that the gateway added to make the arguments invalid).
             if message.get("tool_call_id") not in malformed and MALFORMED not in str(message.get("content")):
                 break
             count += 1

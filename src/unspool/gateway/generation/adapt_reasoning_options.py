@@ -1,7 +1,8 @@
-"""Options for reasoning that clients send to every model, whether it supports them or not.
+"""Reasoning options that clients send to every model, even to models that do not support them.
 
-Clients of some APIs cannot know the model, so their options are ``GenerationRequest.optional_fields``: the
-nearest effort that the model supports replaces an unknown one, and the rest is ignored.
+In some APIs, clients send reasoning options without knowing what the model supports.  Such options are listed
+in ``GenerationRequest.optional_fields``.  If the model does not support the requested effort, it gets the
+nearest effort that it supports.  Other unsupported options are ignored.
 """
 
 from __future__ import annotations

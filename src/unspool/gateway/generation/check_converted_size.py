@@ -17,9 +17,9 @@ from .request import GenerationRequest
 Params = ParamSpec("Params")
 
 MAX_WRITTEN: Final = 1 << 22
-"""Maximum size, in characters or bytes, of one call's arguments, of all tools, or of the JSON schema.
+"""Maximum size, in characters or bytes, of each of these: one call's arguments, all tools, the JSON schema.
 
-The gateway processes each of these parts several times, and no model accepts prompts of this size.
+The gateway processes these parts of a request several times, and no model accepts larger prompts.
 """
 MAX_LOGGED_FIELDS: Final = 20
 """Maximum number of ignored fields that are logged per request."""
@@ -51,7 +51,8 @@ def _check(exchange: Exchange, request: GenerationRequest, max_values: int) -> N
         _check_size("arguments of a call", max(map(len, arguments), default=0))
         _check_size("tools", len(msgspec.json.encode(request.chat.get("tools"))))
         _check_size("JSON schema", len(msgspec.json.encode(request.schema)))
-    # Arguments are JSON inside strings, so their values were not counted with those of the body.
+    # A call's arguments are JSON inside a string.  So the values in them were not counted when the values in
+    # the body were counted.
     if arguments:
         Bounds(max_values).check_texts(arguments)
     # The event loop writes these log entries, so there must not be many of them.

@@ -1,4 +1,4 @@
-"""Reader that turns the upstream's deltas for one choice of a planned request into events."""
+"""Reader that turns the upstream's deltas for one choice into events, according to the request's plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ...wire import ChoiceReader
 
 
 class Reader(ChoiceReader):
-    """Reader for one choice, with the plan of its request."""
+    """Reader for one choice, configured by the request's plan."""
 
     def __init__(
         self, plan: Plan, *, ids: bool = False, content_parsers: ContentParsers | None = None
@@ -15,7 +15,7 @@ class Reader(ChoiceReader):
         """Create a reader.
 
         :param ids: parse token ids instead of text.
-        :param content_parsers: factory that all choices of a request share.
+        :param content_parsers: factory for content parsers, shared by all choices of the request.
         """
         super().__init__(
             plan.parser(ids=ids),

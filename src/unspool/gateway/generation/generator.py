@@ -92,8 +92,8 @@ class Generator:
         for reason in request.ignored:
             log_once("field_ignored", reason)
         policies = model.policies
-        # The model usually corrects a malformed call.  If it keeps failing, an error ends the loop between
-        # client and model.
+        # After an error message, the model usually corrects a malformed call.  If it keeps failing, the next
+        # malformed call becomes an error response; otherwise client and model could repeat the call forever.
         if await self._bodies.run(exchange, _repair_history, request) >= served.settings.malformed_retries:
             policies = replace(policies, malformed_call="error")
         exchange.watch_connection()
@@ -147,7 +147,7 @@ class Generator:
 
 
 def _repair_history(request: GenerationRequest) -> int:
-    """Remove poison from the conversation, and return the number of malformed calls at its end."""
+    """Remove poison from the conversation; return how many calls in a row at its end were malformed."""
     messages = request.chat["messages"]
     request.chat["messages"] = without_poisoned_arguments(messages)
     return count_malformed_calls(messages)

@@ -108,13 +108,13 @@ def _detect_dialect(source: Source | None, tokenizer: AnyTokenizer | None) -> Di
 
 
 def _has_neither_tools_nor_calls(source: Source) -> bool:
-    """Return whether the template renders neither tools nor calls, so that any dialect works with it."""
+    """Return whether the template renders neither tools nor calls; any dialect works with such a template."""
     template = ChatTemplate(source.template, **dict(source.tokens))  # type: ignore[arg-type]
     return find_tool_prompt(template) is not None and template.capabilities.calls == "none"
 
 
 def _load_tokenizer(directory: Path) -> AnyTokenizer | None:
-    """Load the tokenizer of a model directory; return None without a file, or without the package for it."""
+    """Load a model directory's tokenizer; return None if its file, or the package to read it, is missing."""
     file = find_tokenizer_file(directory)
     if file is None:
         return None

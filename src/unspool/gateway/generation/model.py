@@ -47,14 +47,14 @@ class Model:
         return self.dialect if isinstance(self.dialect, str) else self.dialect.name
 
     def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """Return the tokens of a text, or None if there is no tokenizer of the package ``tokenizers``."""
+        """Return a text's tokens, or None unless the tokenizer is from the package ``tokenizers``."""
         tokenizer: Any = self.tokenizer
         if not hasattr(tokenizer, "to_str"):
             return None
         return list(tokenizer.encode(text, add_special_tokens=special).ids)
 
     def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """Return the text of tokens, or None if there is no tokenizer of the package ``tokenizers``."""
+        """Return the tokens' text, or None unless the tokenizer is from the package ``tokenizers``."""
         tokenizer: Any = self.tokenizer
         if not hasattr(tokenizer, "to_str"):
             return None

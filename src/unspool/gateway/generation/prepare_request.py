@@ -105,7 +105,7 @@ def _prepare(
         )
     if request.get("documents"):
         if "documents" not in model.template.source:
-            raise invalid("the model's chat template does not use documents; leave it out", "documents")
+            raise invalid("the model's chat template does not use documents; leave them out", "documents")
         variables["documents"] = request["documents"]
     prompt = _render(model, history, tools, variables, request)
     return PreparedRequest(decided.with_prompt(prompt), prompt, tools)
@@ -134,8 +134,8 @@ def _render(
 ) -> str:
     """Render the prompt.
 
-    Some templates fail on null tools or on a missing description, so a failure is retried with an empty
-    list, or with empty descriptions.
+    Some templates fail if ``tools`` is null, others if a tool has no description.  After a failure, the
+    prompt is therefore rendered again with an empty list of tools or with empty descriptions.
     """
     template = model.template_without_tools
     if tools or template is None:

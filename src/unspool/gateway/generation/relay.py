@@ -59,7 +59,7 @@ class Relay:
         self._keep = keep
         self._on_batch = None if observer is None else observer.on_batch
         self._has_output = False
-        """True once the output has text or a call."""
+        """True once some text or a call has arrived in the output."""
         self._upstream_usage: Usage | None = None
         self._finish_reasons: Callable[[], list[FinishReason]] = list
 
@@ -90,7 +90,7 @@ class Relay:
         encoder.usage = self._usage()
         last = await self._run_if_large(encoder.closing)
         if self._keep is not None:
-            with suppress(MalformedOutput):  # if nothing is stored, the client sends the whole history
+            with suppress(MalformedOutput):  # not stored: the client must then send the whole history
                 response = await self._run_if_large(encoder.streamed_response)
                 if response is not None:
                     await self._store(response)
@@ -125,7 +125,7 @@ class Relay:
         return await self._run_if_large(lambda: encode_line(body))
 
     def _read(self, batch: Batch) -> dict[int, list[Event]]:
-        """Parse a batch of deltas, and return the events by choice."""
+        """Parse a batch of deltas; return the resulting events, keyed by choice index."""
         if self._on_batch is not None:
             self._on_batch(batch)
         events_of: dict[int, list[Event]] = {}

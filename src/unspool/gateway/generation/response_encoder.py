@@ -53,15 +53,15 @@ class ResponseEncoder:
         raise NotImplementedError
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
-        """Return the encoded form of further events of a choice."""
+        """Encode a choice's next events, and return the bytes to send."""
         raise NotImplementedError
 
     def closing(self) -> bytes:
-        """Return the encoded end of a stream after all choices have finished."""
+        """Return the bytes that end a stream after all choices have finished."""
         raise NotImplementedError
 
     def failing(self, failure: Failure) -> bytes:
-        """Return the encoded end of a stream that cannot continue after a failure."""
+        """Return the bytes that end a stream after a failure."""
         raise NotImplementedError
 
     def finish_reasons(self) -> list[FinishReason]:
@@ -69,11 +69,11 @@ class ResponseEncoder:
         raise NotImplementedError
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return a response that is not streamed, for the messages of all choices."""
+        """Return a complete response that is not streamed, given the message of each choice."""
         raise NotImplementedError
 
     def streamed_response(self) -> dict[str, Any] | None:
-        """Return the complete response of a closed stream, or None if it need not be stored."""
+        """Return the complete response after the end of a stream, or None if it need not be stored."""
         return None
 
     def reasoning_tokens(self) -> int:
@@ -90,9 +90,10 @@ class ResponseEncoder:
         return wire.Usage(usage.prompt, usage.completion, usage.cached, reasoning)
 
     def exposes_tokens(self) -> bool:
-        """Return whether the client asked for log probabilities or token ids, and may see them.
+        """Return whether the client asked for log probabilities or token ids and is allowed to see them.
 
-        A client from which reasoning is hidden may not see them, because they would reveal the reasoning.
+        If the request hides reasoning, the client may not see log probabilities or token ids, because they
+        would reveal the reasoning.
         """
         wanted = self.request.logprobs is not None or self.request.token_ids
         return wanted and self.readers[0].plan.include_reasoning

@@ -94,8 +94,8 @@ def _drops(
     try:
         return text not in template.render([dict(one) for one in messages], tools, add_generation_prompt=True)
     except ChatTemplateError:
-        # A template that fails on the test tool must use tools, so it does not leave them out.  A template
-        # that fails on a role does not support this role.
+        # If the template fails on the test tool, it must use tools, so it does not leave them out.  If it
+        # fails on a role, it does not support that role, which counts as leaving the message out.
         return tools is None
 
 

@@ -26,7 +26,7 @@ class Authenticator:
         self._hosts = None if any_host else {*_LOOPBACK, *(name.lower() for name in settings.hosts)}
 
         self.knows_clients = bool(self._keys) or (self._hosts is not None and not settings.hosts)
-        """True if every client has an API key or runs on this machine, so that requests may be logged."""
+        """True if every client has an API key or runs on this machine; only then may requests be logged."""
 
     def check_host(self, exchange: Exchange) -> None:
         """Reject a request whose ``Host`` header names a host that the gateway does not accept."""
@@ -34,7 +34,8 @@ class Authenticator:
         if len(hosts) > 1:
             raise invalid("the request has more than one Host header", code="bad_request")
         if not self._any_address and is_other_address(exchange.server_address):
-            # The gateway runs under another ASGI server, which listens on an address of its own choice.
+            # If another ASGI server runs the gateway, that server may listen on a public address, whatever
+            # the setting ``host`` says.
             raise Failure(
                 "authentication",
                 "this gateway has no API keys, so it answers only on the loopback address; set api_keys",

@@ -114,8 +114,8 @@ class Endpoint:
                 exchange.set_tenant(self._auth.check_key(exchange))
             await self._find_handler(exchange.method)(exchange)
         except Failure as error:
-            # Drop the traceback.  It refers to this frame, and this frame refers to the failure, so the
-            # request and its body would stay in memory until the next garbage collection.
+            # Drop the traceback.  It refers to this function's frame, which refers to the failure.  Because
+            # of this cycle, the request and its body would stay in memory until the next garbage collection.
             failure = error.with_traceback(None)
         except ClientGone:
             exchange.disconnected = "gone"

@@ -29,7 +29,7 @@ ABORT: Final = "unspool.abort"
 ``server/connection_limits.py`` provides the function.
 """
 _PORTION: Final = 1 << 20
-"""Maximum number of response bytes per send, which a client must read within ``client_timeout``."""
+"""Maximum number of response bytes per send; a client must read them within ``client_timeout``."""
 
 
 class ClientGone(Exception):
@@ -68,7 +68,9 @@ class Exchange:
         self.size = 0
         """Size in bytes of the request's body and of the stored data that the request refers to."""
         self.values = 0
-        """Upper bound for the number of JSON values in a small body, plus those in referenced stored data."""
+        """Number of JSON values in the stored data that the request refers to.  If the body is small, an
+        upper bound for the number of values in the body is included.
+        """
         self.log_fields: dict[str, Any] = {}
         """Additional fields for the request's log line."""
         self.ping = b""
@@ -76,7 +78,9 @@ class Exchange:
         self.failing: Callable[[Failure], bytes] | None = None
         """Function that returns the data with which a started response ends after a failure."""
         self.on_finish: Callable[[Exchange, Failure | None], None] | None = None
-        """Function that is called when the request has ended, with its failure if there is one."""
+        """Function that is called when the request has ended.  Its arguments are the exchange and, if the
+        request failed, the failure.
+        """
         self._scope = scope
         self.receive = receive
         self._send = send
@@ -176,7 +180,8 @@ class Exchange:
         data = bytearray()  # a list of many small parts would need much more memory than one buffer
         while True:
             wait_started = time.monotonic()
-            # The request may have been displaced while the last part was processed, with no timeout running.
+            # While the last part was processed, no timeout was running, and a newer request may have taken
+            # this request's place.
             async with asyncio.timeout(0 if self._displaced else seconds) as self._body_timeout:
                 message = await self.receive()
             self._body_timeout = None
@@ -225,7 +230,7 @@ class Exchange:
         self._cancel("does not read")
 
     def stop_watching(self) -> None:
-        """Undo :meth:`watch_connection`."""
+        """Stop watching the connection; see :meth:`watch_connection`."""
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None

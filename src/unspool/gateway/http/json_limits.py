@@ -98,8 +98,8 @@ class Bounds:
         escapes = window.count(b"\\")
         if escapes:
             self._escapes += escapes
-            # Remove escaped backslashes first, then escaped quotes.  Every quote that remains starts or
-            # ends a string, so every second piece between quotes is outside strings.
+            # Remove escaped backslashes first, then escaped quotes.  Every quote that remains starts or ends
+            # a string.  So if the data is split at these quotes, every second part is outside strings.
             window = window.replace(b"\\\\", b"")
             self._at += window.endswith(b"\\")  # the escaped character starts the next window: skip it
             window = window.replace(b'\\"', b"")
@@ -113,7 +113,7 @@ class Bounds:
 
 
 def count_separators(data: bytes | bytearray) -> int:
-    """Return an upper bound for the number of values: the number of separators, even in strings."""
+    """Return an upper bound for the number of values: the number of ``,``, ``[`` and ``{``."""
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 

@@ -57,7 +57,7 @@ class BodyReader:
                         await self._pool.run(exchange.client, bounds.check, data)
 
             data = await exchange.read_body(self._max_bytes, self._timeout, on_growth)
-            self._arriving.pop(exchange, None)  # only a body that is still arriving needs a place
+            self._arriving.pop(exchange, None)  # free its place among the arriving bodies
             if len(data) <= SMALL:
                 exchange.values = count_separators(data)
             return await self.run(exchange, decode, data, bounds)
@@ -73,7 +73,7 @@ class BodyReader:
         return await self._pool.run_if_large(exchange.client, exchange.is_large, work, *args, **kwargs)
 
     def charge(self, exchange: Exchange, size: int, values: int, times: int = 1) -> None:
-        """Add stored data to the size of the request that refers to it; raise a failure above a limit.
+        """Add stored data to the size of the request that refers to it, and check the limits.
 
         :param size: size of the data in bytes.
         :param values: number of JSON values in the data.
@@ -88,7 +88,9 @@ class BodyReader:
 
     @contextmanager
     def _reserve(self, exchange: Exchange) -> Iterator[Callable[[int], None]]:
-        """Reserve a place for an arriving body; if no place is free, take the slowest body's place.
+        """Reserve one of the limited places for arriving bodies; if none is free, displace the slowest body.
+
+        The slowest body is the one that has received no data for the longest time.
 
         Yield a function that reserves memory for the body's current size, or raises a failure if there is
         not enough.

@@ -54,7 +54,7 @@ class WorkerPool:
         self._free = width
         self._queue = queue
         self._clients: dict[str, deque[asyncio.Future[None]]] = {}
-        """Queued jobs by client; the next job to start belongs to the first client."""
+        """Queued jobs, keyed by client.  The next free thread runs the oldest job of the first client."""
         self._threads = ThreadPoolExecutor(width, thread_name_prefix=f"unspool-{name}")
 
     async def run(
@@ -80,7 +80,7 @@ class WorkerPool:
         try:
             return await asyncio.wrap_future(future)
         finally:
-            del future  # avoid a reference cycle: a failed future refers to this frame
+            del future  # otherwise a failed future and this function's frame form a cycle
 
     async def run_if_large(
         self,
@@ -154,7 +154,7 @@ class WorkerPools:
         self.prompts = WorkerPool("preparing prompts", width=4, queue=256)
         """Pool for creating plans, grammars and prompts, which every generation needs before it starts."""
         self.parsing = WorkerPool("parsing and counting tokens", width=1, queue=16)
-        """Pool for parsing and token counting that clients request directly; no generation waits for it."""
+        """Pool for ``/v1/parse``, ``/tokenize`` and similar requests; generation requests do not use it."""
         self.answers = WorkerPool("writing large answers", width=1, queue=sys.maxsize)
         """Pool for encoding large answers; its queue has no limit, because the answers already exist."""
         self.templates = WorkerPool("running chat templates from requests", width=1, queue=4)

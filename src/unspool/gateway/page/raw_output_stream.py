@@ -37,7 +37,7 @@ PATHS: Final = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "res
 
 
 class Tee:
-    """Sender of the events, and listener for the inner request."""
+    """Listener for the inner request that sends the events of the outer response."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange

@@ -48,14 +48,14 @@ _CALL_SIZE: Final = 64
 _RECORD_SIZE: Final = 1 << 12
 """Estimated size of a record in bytes, without its contents."""
 _HIDDEN_FIELDS: Final = ("prompt", "messages", "tools", "model")
-"""Fields of the upstream request that records omit: the page shows them elsewhere or does not need them."""
+"""Fields of the upstream request that a record omits, because the page does not need them there."""
 
 LISTENER: Final = "unspool.listener"
 """Name of the ASGI scope extension that contains a :class:`Listener` for the request."""
 
 
 class Listener(Protocol):
-    """Listener for the same events as a request's record, while the request is being answered."""
+    """Listener that is called at the same points as a request's record, while the request is answered."""
 
     record: RequestRecord | None
 
@@ -75,7 +75,9 @@ class RawOutput:
 
     def __init__(self) -> None:
         self._pieces: list[str | Delta] = []
-        """All pieces except the last text, which is still being collected in ``_text``."""
+        """Parts of the output, in order: texts, and deltas with more than text.  The latest text is in
+        ``_text``.
+        """
         self.finish: FinishReason | None = None
         self.stopped_by: str | None = None
         self.ids: array[int] = array("Q")
@@ -104,7 +106,7 @@ class RawOutput:
         self.write = self._text.write
 
     def pieces(self) -> list[str | Delta]:
-        """Return all pieces so far, in order."""
+        """Return all parts of the output so far, in order: texts, and deltas with more than text."""
         text = self._text.getvalue()
         return [*self._pieces, text] if text else list(self._pieces)
 
@@ -132,7 +134,7 @@ class RequestRecord:
         self.error = ""
         self.code = ""
         self.disconnected = ""
-        """The reason why the client did not read the whole answer; empty if it did."""
+        """The reason why the client did not read the whole answer; empty if the client read all of it."""
         self.model = ""
         self.api = ""
         self.stream = False
@@ -154,7 +156,7 @@ class RequestRecord:
         self.upstream_body: dict[str, Any] | None = None
         """The fields of the upstream request; None if it was not sent or not recorded."""
         self.outputs: dict[int, RawOutput] = {}
-        """Raw output by the index of the choice."""
+        """Raw output of each choice, keyed by the choice's index."""
         self.listener: Listener | None = None
         self.free = MAX_OUTPUT
         """Number of characters that can still be added to the raw output."""
@@ -213,7 +215,7 @@ class RequestRecord:
         self._body_size = total
 
     async def on_open(self, stream: Stream) -> Stream:
-        """Return the upstream's stream; wrap it if there is a listener, which then gets every batch."""
+        """Return the upstream's stream; if there is a listener, wrap the stream to pass every batch to it."""
         if self.listener is None:
             return stream
         await self.listener.on_open()
@@ -239,7 +241,7 @@ class RequestRecord:
                 output.add(delta, text)
 
     def _fits(self, delta: Delta) -> bool:
-        """Reserve space for the parts of a delta other than its text; return whether there is enough.
+        """Reserve space for everything in a delta except its text; return whether there is enough space.
 
         The last delta of a choice always fits, because it has the finish reason.
         """
@@ -339,7 +341,7 @@ class RequestLog:
 
 
 def _clip(value: str | Mapping[str, Any] | Sequence[Any]) -> tuple[object, int]:
-    """Return a field's value, shortened if it is too long for the page, and the size of the result."""
+    """Shorten a field's value if it is too long for the page; return the value and its size."""
     if isinstance(value, str):
         if len(value) > MAX_FIELD:
             return f"{value[:MAX_FIELD]}... ({len(value):,} characters)", MAX_FIELD

@@ -144,7 +144,7 @@ def _parsed_by_upstream(piece: Delta) -> dict[str, Any]:
 
 
 def _omissions(record: RequestRecord) -> Iterator[str]:
-    """Yield a sentence for each part of the request that the record lacks."""
+    """Yield a sentence for each part of the request that is missing from the record."""
     if record.truncated:
         yield "The output is too long to be stored; this is its beginning."
     if record.large:

@@ -55,14 +55,14 @@ class PageRoutes:
         self._endpoints = endpoints
         self._dispatch = dispatch
         self._enabled = settings.page
-        # Without API keys, on an address that other machines can reach, the log would show everybody's
+        # If there are no API keys and other machines can reach the gateway, the log would show everybody's
         # requests to everybody.
         self._may_log = self._enabled and auth.knows_clients
         self.log = RequestLog(settings.last_requests if self._may_log else 0)
         self._files: dict[str, StaticFile] = load_static_files() if self._enabled else {}
         self._pool = WorkerPool("answering the page", width=1, queue=16)
         self._reports: dict[str, asyncio.Task[dict[str, Any]]] = {}
-        """Reports on models by model name, created when the page first requests them."""
+        """Model reports, keyed by model name; each one is created when the page first requests it."""
 
     @property
     def observe(self) -> Observe | None:
@@ -107,7 +107,7 @@ class PageRoutes:
     # -- the gateway
 
     async def _about(self, exchange: Exchange) -> None:
-        """Send the data that the page needs to start; without a valid key, only say that one is needed."""
+        """Send the data that the page needs to start, or only the fact that a key is needed."""
         settings = self._settings
         admitted = self._auth.is_authenticated(exchange)
         about: dict[str, Any] = {"keys": bool(settings.api_keys), "admitted": admitted}
@@ -166,14 +166,14 @@ class PageRoutes:
     def _accepts_templates(self) -> bool:
         """Return whether the page may send chat templates.
 
-        This is safe without API keys if all clients are programs on this machine, because they can run
-        any code anyway.
+        Without API keys, this is safe only if all clients are programs on this machine, because such programs
+        can run any code anyway.
         """
         settings = self._settings
         return settings.request_templates or (not settings.api_keys and self._auth.knows_clients)
 
     async def _chat(self, exchange: Exchange) -> None:
-        """Answer the API request in the body, and also send the model's raw output."""
+        """Answer the API request in the body; the response also contains the model's raw output."""
         _check_origin(exchange)
         body = await self._bodies.read(exchange)
         tee = await answer_with_events(self._dispatch, self._endpoints.active, exchange, body)

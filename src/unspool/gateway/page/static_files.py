@@ -25,7 +25,7 @@ _CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Policy that allows no content from other origins, no inline scripts, and no frame around the page."""
+"""Policy that forbids content from other origins, inline scripts, and embedding the page in a frame."""
 SECURITY_HEADERS: Final[Headers] = (
     (b"content-security-policy", _CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -64,7 +64,7 @@ class StaticFile:
 
 
 def load_static_files() -> dict[str, StaticFile]:
-    """Load the page's files; return them in a dictionary by path."""
+    """Load the page's files; return a dictionary from paths to files."""
     loaded: dict[str, StaticFile] = {}
     for package in _PACKAGES:
         for path, entry in _walk(files(package) / "static"):

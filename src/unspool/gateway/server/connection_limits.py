@@ -2,11 +2,11 @@
 
 uvicorn's parser has no limits of its own.  This subclass of uvicorn's protocol adds these limits:
 
-- Head of a request, which is the request line and the headers: its size, the number of headers,
-  and the time until it is complete.
-- Data after the response: the time to send the rest of a request body, or to complete the next
-  request.  It is as long as the time for a head.  The rest of a body is read slowly and discarded,
-  because many clients do not read the response before they have sent the whole body.
+- Request head (the request line and the headers): its size, its number of headers, and the time until it is
+  complete.
+- Data that arrives after the response: the time until the rest of the request body, or the head of the next
+  request, is complete.  This time is as long as the time for a request head.  The rest of a body is read
+  slowly and discarded, because many clients send the whole body before they read the response.
 - Idle time between requests: ``keep_alive_timeout``.  After this time, a client that has not yet
   read the end of its last response is disconnected at once.
 - Number of connections: ``max_connections``, or fewer if the process has too few file
@@ -38,11 +38,11 @@ MAX_HEAD_BYTES: Final = 1 << 16
 MAX_HEAD_FIELDS: Final = 100
 _BODY_CHUNKS: Final = 4096
 _BYTES_PER_CHUNK: Final = 256
-"""A body may arrive in ``_BODY_CHUNKS`` chunks, plus one chunk per ``_BYTES_PER_CHUNK`` bytes."""
+"""Number of body bytes that allow one more chunk, in addition to the first ``_BODY_CHUNKS`` chunks."""
 _MAX_PIPELINED: Final = 8
 """Maximum number of requests on a connection that wait for the response to an earlier request."""
 _READ_PAUSE: Final = 0.01
-"""Seconds between two reads of a body that is discarded, which limits it to 25 MB per second."""
+"""Seconds between two reads of a body that is discarded; limits reading to 25 MB per second."""
 _RESERVED_FILES: Final = 128
 """Number of file descriptors for purposes other than connections to clients and upstreams."""
 
@@ -75,7 +75,7 @@ class ConnectionLimits:
         return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - it is not a secret
 
     def make_room(self, open_connections: int) -> bool:
-        """Return whether a new connection may stay; at the limit, drop an idle connection to make room."""
+        """Return whether a new connection may stay; if there are too many, drop an idle one to make room."""
         if open_connections <= self.max_connections:
             return True
         for oldest in self.idle:
@@ -148,7 +148,8 @@ class GatewayProtocol(HttpToolsProtocol):
         if self._bytes > MAX_HEAD_BYTES:
             self._refuse(*_HEAD_TOO_LARGE)
         elif self._deadline is None and not self._is_responding:
-            # This is the start of a request, or a body that continues after the response.
+            # The data is the start of a request, or the rest of a body whose request has already been
+            # answered.
             self._start_deadline()
 
     def on_message_begin(self) -> None:

@@ -46,7 +46,10 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _build_and_freeze(settings: Settings) -> Gateway:
-    """Build a gateway, and exclude its objects from garbage collection, which would delay streams."""
+    """Build a gateway and exclude its objects from garbage collection.
+
+    Otherwise long collections would delay streams.
+    """
     gateway = await build(settings)
     gc.collect()
     gc.freeze()
@@ -56,7 +59,7 @@ async def _build_and_freeze(settings: Settings) -> Gateway:
 async def _serve(settings: Settings) -> int:
     with bind(settings) as listener:
         gateway = await _build_and_freeze(settings)
-        listener.listen()  # connections wait from here on, so that "listening" is true
+        listener.listen()  # clients can connect from now on, as the log line says
         url = url_of(listener)
         log(
             logging.INFO,

@@ -9,7 +9,7 @@ from ...errors import UsageError
 from ..settings import Settings
 
 _ACCEPTORS: Final = 16
-"""Number of sockets for the same listener in one event loop."""
+"""Number of sockets through which one event loop accepts connections to the same listener."""
 _BACKLOG: Final = 2048
 """Maximum number of connections that wait to be accepted."""
 _SEND_BUFFER: Final = 1 << 18

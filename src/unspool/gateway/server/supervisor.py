@@ -1,9 +1,9 @@
 """Several worker processes on one port, and the supervisor that starts and restarts them.
 
 The supervisor opens one listening socket per worker, all on the same port, and the system
-distributes connections among these sockets (``SO_REUSEPORT``).  The supervisor keeps the sockets
-open.  So if a worker dies, only its own streams end, and its replacement accepts the connections
-that have arrived in the meantime.
+distributes connections among these sockets (``SO_REUSEPORT``).  Because the supervisor keeps the sockets
+open, only the streams of a worker are lost if it dies, and its replacement accepts the connections that have
+arrived in the meantime.
 
 - A worker that dies is restarted.  If it dies soon after its start, the restart is delayed, and
   the delay doubles with each such death in a row.
@@ -110,7 +110,7 @@ class Supervisor:
         self._workers: list[Worker] = []
         self._generation = 0
         self._due: list[tuple[float, int]] = []
-        """Restarts that are due later, as pairs of a time and a slot."""
+        """Restarts that are due later, as pairs: the time, and the index of the worker's listening socket."""
         self._young_deaths = 0
         """Number of workers in a row that have died soon after their start."""
         self._past: Snapshot = EMPTY
@@ -185,8 +185,8 @@ class Supervisor:
             # Ctrl-C in a terminal sends SIGINT to all processes, but only the supervisor must act on it.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             self._selector.close()
-            # Close the supervisor's end of every link.  A link stays open while any process holds that
-            # end, and its worker would not notice that the supervisor has died.
+            # Close the supervisor's end of every link.  If this process kept these ends open, the links would
+            # stay open after the supervisor's death, and the other workers would not notice it.
             for one in (ours, *(worker.link for worker in self._workers)):
                 one.close()
             for other, listener in enumerate(self._listeners):
@@ -249,7 +249,7 @@ class Supervisor:
     def _on_crash(self, worker: Worker, *, killed: bool) -> None:
         """Restart a worker, or go back to the old settings if the new ones do not work.
 
-        :param killed: True if a signal killed the worker, so that the settings are not the reason.
+        :param killed: True if a signal killed the worker; the new settings are then not the cause.
         """
         log(logging.ERROR, "worker_died", worker=worker.slot, pid=worker.pid)
         current = [one for one in self._workers if one.generation == self._generation]

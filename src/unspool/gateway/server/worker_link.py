@@ -38,7 +38,7 @@ class WorkerLink:
         self._on_lost = on_lost
         self._numbers = itertools.count()
         self._questions: dict[int, asyncio.Future[list[Snapshot]]] = {}
-        """Requests for metrics that the supervisor has not answered yet, by number."""
+        """Requests for metrics that the supervisor has not answered yet, keyed by request number."""
         self._tasks: list[asyncio.Task[None]] = []
         self._writer: asyncio.StreamWriter | None = None
 

@@ -28,7 +28,7 @@ _BUSY: Final = 10.0
 """Seconds to wait for a writer in another process."""
 _NO_LIMIT: Final = -1
 _LAST: Final = (1 << 63) - 1
-"""Number greater than the ``place`` of any item."""
+"""Number greater than any value in the column ``place``."""
 _OTHERS: Final = 0o077
 """Permission bits for all users except the file's owner."""
 _SCHEMA: Final = """
@@ -135,7 +135,7 @@ class SqliteStore:
         try:
             result = work()
         except BaseException:
-            with suppress(sqlite3.Error):  # a full disk may have ended the transaction already
+            with suppress(sqlite3.Error):  # if the disk is full, SQLite may have ended the transaction itself
                 self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
@@ -215,7 +215,7 @@ class SqliteStore:
         return await self._change(extend)
 
     async def change(self, tenant: str, id: str, head: bytes) -> bool:
-        """Replace the head of an entry."""
+        """Replace the head of an entry: the encoded object with the entry's own fields."""
 
         def change() -> bool:
             number = self._number(tenant, id)
@@ -247,7 +247,7 @@ class SqliteStore:
         return await self._change(delete)
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weight of each given item that is stored, keyed by item id."""
+        """Return the weight (size, value count) of each given item that is stored, keyed by item id."""
         result = await self._find("SELECT id, length(data), counted FROM items", tenant, items)
         return {id: Weight(size, values) for id, size, values in result}
 

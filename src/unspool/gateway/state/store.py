@@ -9,7 +9,7 @@ refers to stored data, the size of this data is added to the size of the request
 decoded.  A store neither encodes nor decodes, so its operations never block the event loop for long.
 
 If the store is full, the tenant that stores the most data makes room: its least recently used entry is
-deleted.  A tenant that uses less than its share loses nothing to others.
+deleted.  A tenant never loses entries because of a tenant that stores more.
 
 :class:`MemoryStore` loses its entries when the process ends; ``sqlite_store.py`` contains a store that
 survives a restart.
@@ -34,7 +34,7 @@ Item: TypeAlias = dict[str, Any]
 
 
 class Weight(NamedTuple):
-    """Size of stored data, which determines the cost of decoding it."""
+    """Size and number of values of stored data, which determine how long decoding the data takes."""
 
     size: int
     """Size in bytes."""
@@ -67,7 +67,7 @@ class Kept(NamedTuple):
     head: bytes
     previous: str
     weight: Weight
-    """Weight of all items together, without the head."""
+    """Total size and number of JSON values of all items, without the head."""
 
 
 class Store(Protocol):
@@ -111,7 +111,7 @@ class Store(Protocol):
         ...
 
     async def change(self, tenant: str, id: str, head: bytes) -> bool:
-        """Replace the head of an entry; return whether the entry exists."""
+        """Replace an entry's head (the entry's own fields); return whether the entry exists."""
         ...
 
     async def delete(self, tenant: str, id: str, item: str | None = None) -> bool:
@@ -119,7 +119,7 @@ class Store(Protocol):
         ...
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weight of each given item that is stored, keyed by item id."""
+        """Return the weight (size, value count) of each given item that is stored, keyed by item id."""
         ...
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
@@ -158,7 +158,7 @@ class _Entry:
         """Items by position, with None in place of deleted items."""
         self.gaps = 0
         self.at: dict[str, int] = {}
-        """Last position of each item id."""
+        """Position of the last item with each id, keyed by id."""
         self.repeated: set[str] = set()
         """Ids that belong to more than one item, because clients may choose any ids."""
         self.add(packed.rows)
@@ -252,7 +252,7 @@ class MemoryStore:
 
     async def get(self, tenant: str, id: str) -> Kept | None:
         """Return an entry without its items, and mark the entry as used."""
-        await asyncio.sleep(0)  # lets other tasks run while a caller follows a long chain of entries
+        await asyncio.sleep(0)  # let other tasks run while a caller follows a long chain of entries
         entry = self._entry(tenant, id)
         if entry is None:
             return None
@@ -297,7 +297,7 @@ class MemoryStore:
         return self._settle(owned, entry, rows)
 
     async def change(self, tenant: str, id: str, head: bytes) -> bool:
-        """Replace the head of an entry."""
+        """Replace the head of an entry: the encoded object with the entry's own fields."""
         entry = self._entry(tenant, id)
         if entry is None:
             return False
@@ -326,7 +326,7 @@ class MemoryStore:
         return result
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weight of each given item that is stored, keyed by item id."""
+        """Return the weight (size, value count) of each given item that is stored, keyed by item id."""
         return {row.id: Weight(len(row.data), row.values) for row in await self._find(tenant, items)}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
@@ -372,7 +372,7 @@ class MemoryStore:
     def _sweep(self, limit: int) -> None:
         """Remove at most ``limit`` items of deleted entries from ``places``.
 
-        There may be very many of these items, so each operation removes only some.
+        There may be very many of these items, so each operation on the store removes only some of them.
         """
         while self._stale and limit > 0:
             owned, entry = self._stale[0]

@@ -18,7 +18,9 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 _CHARACTERS: Final = (0.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0, 65536.0)
 
 Snapshot: TypeAlias = dict[str, dict[str, dict[str, Any]]]
-"""Metrics of one process: ``counters`` and ``gauges``, each with numbers by metric name and labels."""
+"""Metrics of one process: ``counters`` and ``gauges``; each one maps metric names to dictionaries from
+labels to numbers.
+"""
 EMPTY: Final[Snapshot] = {"counters": {}, "gauges": {}}
 _SEPARATOR: Final = "\x1f"
 """Separator between labels in a snapshot."""
@@ -95,7 +97,9 @@ class Histogram:
         self._bounds = tuple(bounds)
         self._labels = tuple(labels)
         self._values: dict[tuple[str, ...], tuple[list[int], list[float]]] = {}
-        """Counts per bucket, and a list whose only element is the sum of all values."""
+        """Per combination of labels: the counts per bucket, and a list whose only element is the sum of
+        all values.
+        """
 
     def observe(self, value: float, *labels: str) -> None:
         """Add one value."""
@@ -196,7 +200,7 @@ class Metrics:
         )
 
     def snapshot(self) -> Snapshot:
-        """Return the numbers of all metrics, in a form that another process can add to its own."""
+        """Return the numbers of all metrics as a snapshot, which another process can merge."""
         out: Snapshot = {"counters": {}, "gauges": {}}
         for metric in vars(self).values():
             out["gauges" if isinstance(metric, Gauge) else "counters"][metric.name] = metric.state()

@@ -1,9 +1,9 @@
 """Upstream interface: the protocols and data types that all kinds of upstreams share.
 
 An :class:`Upstream` opens a :class:`Stream` for an :class:`UpstreamRequest`.  The stream returns one
-:class:`Batch` per network read, so the gateway writes to its client as often as it reads.
-Every error is a :class:`~unspool.gateway.http.failure.Failure`.  A stream reports the finish reason of
-every choice before it returns None.
+:class:`Batch` per network read, so the gateway writes to its client once per read.  Every error is a
+:class:`~unspool.gateway.http.failure.Failure`.  A stream reports the finish reason of every choice before it
+returns None.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RunIfLarge(Protocol):
 
 
 async def run_inline(large: bool, work: Callable[[], T], /) -> T:  # noqa: ARG001 - there is no pool
-    """Run work on the event loop, whether its input is large or not."""
+    """Run work on the event loop, even if its input is large."""
     return work()
 
 
@@ -105,7 +105,7 @@ class UpstreamRequest:
     on_body: Callable[[Mapping[str, Any]], None] | None = None
     """Function that is called with the body of the upstream request."""
     constraint_fields: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Cache of the fields that constrain the output, by engine name."""
+    """Cache of the request fields that constrain the output, keyed by engine name."""
 
 
 class Upstream(Protocol):
@@ -118,7 +118,7 @@ class Upstream(Protocol):
 
     @property
     def constraints(self) -> Sequence[str]:
-        """Supported output constraints: ``native`` grammars, ``json`` schemas."""
+        """Supported output constraints: ``native`` for grammars, ``json`` for JSON schemas."""
         ...
 
     async def start(self) -> None:
@@ -140,7 +140,7 @@ class Upstream(Protocol):
     async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
         """Return the token ids of ``text``, or None if the upstream cannot tokenize.
 
-        :param special: True to add the special tokens at the start of the model's prompts.
+        :param special: True to add the special tokens with which the model's prompts start.
         """
         ...
 

@@ -51,7 +51,7 @@ _FORWARDED_FIELDS: Final = (
 
 _PATH: Final = "/v1/chat/completions"
 _MEDIA_LEVELS: Final = (("image_url", "input_audio", "audio_url", "video_url", "file"), IMAGES, ())
-"""Kinds of media parts to send: all kinds in the first attempt, then only images, then none."""
+"""Kinds of media parts to send, per attempt: first all kinds, then only images, then none."""
 
 
 class _Function(TypedDict, total=False):
@@ -122,7 +122,7 @@ class ChatUpstream(CompletionsUpstream):
             **{key: request.chat[key] for key in _FORWARDED_FIELDS if key in request.chat},
         }
         if request.plan.forced:
-            body.pop("response_format", None)  # with a forced tool call, there is no text to format
+            body.pop("response_format", None)  # a forced tool call leaves no text that could have a format
         body["stream"] = self.engine.streams_logprobs or request.logprobs is None or not request.tools
         if body["stream"]:
             body["stream_options"] = {"include_usage": True}

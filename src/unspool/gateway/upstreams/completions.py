@@ -32,7 +32,7 @@ _MAX_CONTAINERS: Final = 1 << 18
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
-"""Token count or token id; the upper limit is far above real values, but still exact as a double."""
+"""Token count or token id, with a limit far above real values that a double represents exactly."""
 
 
 class _PromptDetails(msgspec.Struct):
@@ -109,7 +109,7 @@ class CompletionsUpstream:
             await self.identify()
 
     async def identify(self) -> None:
-        """Detect the kind of engine and its model."""
+        """Detect the kind of engine and the name of its model, unless they are known."""
         listed = await self.connection.get("/v1/models")
         entries = listed.get("data") if isinstance(listed, Mapping) else None
         first = entries[0] if isinstance(entries, list) and entries else {}
@@ -272,7 +272,7 @@ class CompletionStream:
         """Number of completion tokens so far, if the upstream reports it."""
         self._surrogates = SurrogateJoiner()
         self._failure: Failure | None = None
-        """Failure that came after deltas in the same read; the next call to :meth:`next` raises it."""
+        """Failure that followed deltas in the same network read; the next call to :meth:`next` raises it."""
 
     async def next(self) -> Batch | None:
         """Return the next batch, or None at the end."""
@@ -320,7 +320,7 @@ class CompletionStream:
             return None
 
     def _finish_open_choices(self) -> Batch:
-        """Return a batch that finishes all open choices of a stream that ended without a finish reason."""
+        """Return a batch that finishes all open choices after a stream without finish reasons."""
         log_once("upstream_finish_reason_missing", "streams without a finish reason are treated as complete")
         cut_off = self._limit is not None and self._completed >= self._limit
         reason: FinishReason = "length" if cut_off else "stop"

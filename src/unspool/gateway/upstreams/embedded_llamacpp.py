@@ -100,7 +100,7 @@ class EmbeddedUpstream(CompletionsUpstream):
         return await super().forward(path, body)
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
-        """Return the tokenizer configuration; for the packaged model, it has a template with tools."""
+        """Return the tokenizer configuration; the packaged model gets a chat template that supports tools."""
         config = dict(await super().tokenizer_config() or {})
         if not self._settings.file:
             template = files("unspool.gateway").joinpath("smollm2.jinja")
@@ -139,7 +139,7 @@ class EmbeddedUpstream(CompletionsUpstream):
 
 
 def _check_fields(fields: Mapping[str, Any]) -> None:
-    """Reject fields that could harm this process, because it also serves other requests."""
+    """Reject fields that could crash or block this process, because it also serves other requests."""
     for name, instead in _REFUSED_FIELDS.items():
         if fields.get(name) is not None:
             message = f"{name} is not supported for a model that runs in the gateway; use {instead}"

@@ -44,7 +44,7 @@ class Engine:
 
     name: EngineName = "openai"
     constraints: tuple[str, ...] = ()
-    """Output constraints that the engine supports: ``native`` grammars, ``json`` schemas."""
+    """Supported output constraints: ``native`` for grammars, ``json`` for JSON schemas."""
     supports_n: bool = True
     """True if one request can generate n choices."""
     constrains_chat: bool = False
@@ -97,7 +97,7 @@ class Engine:
         return {key: value for key, value in request.sampling.items() if key in self.known_fields}
 
     def max_tokens(self, request: UpstreamRequest, default: int) -> int | None:
-        """Return the token limit to send, because many engines generate only 16 tokens without a limit."""
+        """Return the token limit to send; without a limit, many engines generate only 16 tokens."""
         return request.max_tokens if request.max_tokens is not None else default
 
     def top_logprobs(self, count: int) -> int:
@@ -120,7 +120,8 @@ class Engine:
                 request.constraint_fields[self.name] = self.build_constraint(request)
             except GrammarTooLarge as error:
                 if request.plan.constraint.kind != "native":
-                    # The parser expects constrained output and would misinterpret any other text.
+                    # With any other constraint, the parser expects constrained output and would misinterpret
+                    # unconstrained text.
                     raise invalid(str(error), "tools") from error
                 log(logging.WARNING, "grammar_too_large", id=request.id, reason=str(error))
                 request.constraint_fields[self.name] = {}
@@ -146,8 +147,8 @@ class Vllm(Engine):
 
     def completion_fields(self, request: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
         body = Engine.completion_fields(self, request, default_tokens)
-        # The template has already written the special tokens at the start of the prompt.  vLLM has no token
-        # limit if max_tokens is null.
+        # The chat template has already written the special tokens at the start of the prompt, so vLLM must
+        # not add them again.  A null max_tokens means no limit.
         return {"max_tokens": None, "add_special_tokens": False} | body
 
     def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:

@@ -85,11 +85,11 @@ def status_failure(status: int, body: str, *, reason: str, retry_after: str) -> 
     detail = _detail(body)
     match status:
         case 400 | 413 | 422:
-            # The request itself is at fault, so another upstream would refuse it, too.
+            # The request itself caused the error, so another upstream would refuse the request, too.
             message = f"the upstream rejected the request: {shown}"
             return Failure("invalid_request", message, code="upstream_rejected", detail=detail)
         case 401 | 403:
-            # The message is hidden because it may contain the key.
+            # Hide the upstream's message, because it may contain the API key.
             message = f"the upstream refused the gateway's API key ({status})"
             return Failure("upstream", message, code="upstream_error", detail=detail)
         case 429:

@@ -36,7 +36,7 @@ from .failures import (
 
 _DONE: Final = b"[DONE]"
 _DRAIN_TIMEOUT: Final = 0.2
-"""Seconds to wait for the end of a response after its last event, to be able to reuse the connection."""
+"""Seconds to wait for a response's end after its last event; only then can the connection be reused."""
 _ATTEMPTS: Final = 3
 _JSON_TIMEOUT: Final = 5.0
 """Timeout in seconds for a small JSON request, such as ``/v1/models``."""
@@ -67,7 +67,7 @@ class _Connector(aiohttp.TCPConnector):
     async def _get(self, *arguments: Any) -> Any:
         while (connection := await super()._get(*arguments)) is not None:
             protocol = connection.protocol
-            # should_close is true if the protocol has received data that no request has read.
+            # The protocol's ``should_close`` is also true if it has received data that no request has read.
             if protocol is not None and not protocol.should_close:
                 return connection
             connection.close()
@@ -307,7 +307,7 @@ class ForwardedResponse:
         self._remaining = limit
         self._idle_timer = IdleTimer(idle)
         self._failure: Failure | None = None
-        """Failure that came after events in the same read; the next call to :meth:`read` raises it."""
+        """Failure that followed events in the same network read; the next call to :meth:`read` raises it."""
         self.ok = response.status == 200 and not _is_compressed(response)
         """True if the status is 200 and the body is not compressed."""
         self.content_type = response.content_type
@@ -406,7 +406,7 @@ class Events:
         self.end_marked = False
         """True once the upstream has marked the end of the stream."""
         self.is_json = response.content_type == "application/json"
-        """True if the response is not a stream; its whole body is then read as one event."""
+        """True if the response is one JSON body and not a stream; the body is then read as one event."""
 
     async def read(self) -> list[bytes] | None:
         """Return the data of all events in the next read, or None at the end."""

@@ -129,7 +129,7 @@ class LoadBalancer:
         return any(await asyncio.gather(*(member.upstream.ready() for member in self.members)))
 
     async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """Return the token ids of a text from the first member that can tokenize."""
+        """Return a text's token ids, computed by the first member that can tokenize."""
         for member in self.members:
             if not member.paused:
                 tokens = await member.upstream.tokenize(text, special=special)
@@ -138,7 +138,7 @@ class LoadBalancer:
         return None
 
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """Return the text for token ids from the first member that can detokenize."""
+        """Return the text for token ids, computed by the first member that can detokenize."""
         for member in self.members:
             if not member.paused and (text := await member.upstream.detokenize(tokens)) is not None:
                 return text

@@ -51,7 +51,8 @@ class OllamaUpstream(CompletionsUpstream):
         info = reply.get("model_info") if isinstance(reply, Mapping) else None
         if isinstance(info, Mapping):
             adds = info.get("tokenizer.ggml.add_bos_token")
-            # If the model does not say so, Ollama adds the token only for tokenizers of type "llama".
+            # If the model's metadata has no such field, Ollama adds the token only for tokenizers of type
+            # "llama".
             self._adds_bos = info.get("tokenizer.ggml.model") == "llama" if adds is None else bool(adds)
 
     async def _open_one(self, request: UpstreamRequest) -> Stream:

@@ -14,7 +14,7 @@ class ParallelStreams:
 
     def __init__(self, streams: list[Stream]) -> None:
         self._streams = streams
-        # The queue has one place per stream, so the streams cannot run far ahead of the reader.
+        # The queue holds at most n batches for n streams, so the streams cannot run far ahead of the reader.
         self._queue: asyncio.Queue[tuple[int, Batch | BaseException | None]] = asyncio.Queue(len(streams))
         self._open_count = len(streams)
         self._usage: dict[int, Usage] = {}
@@ -54,7 +54,8 @@ class ParallelStreams:
             for delta in item.deltas:
                 delta.choice = choice
             if item.usage is not None:
-                # All choices share one prompt, so only completion tokens add up.
+                # All choices share one prompt, so its tokens are counted once; only completion tokens are
+                # added up.
                 self._usage[choice] = item.usage
                 usages = self._usage.values()
                 first = next(iter(usages))

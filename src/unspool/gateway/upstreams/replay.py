@@ -5,8 +5,8 @@ Each line of the file is one output, as JSON::
     {"name": "weather", "chunks": ["<tool_call>", "..."], "finish_reason": "stop"}
 
 The file may also be a recorded stream of ``/v1/completions``: ``data: {...}`` lines, as ``curl``
-prints them.  If the last message of a request contains the name of a recording, the request gets this
-recording; all other requests get the recordings in turn.
+prints them.  If the last message of a request contains the name of a recording, this recording is replayed.
+For all other requests, the recordings are replayed in turn.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ class _ReplayStream:
 
 
 def _cut_at_stop(chunks: list[str], stops: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """Return the chunks up to the first stop string, each as a pair of its text and a stop string.
+    """Return the chunks up to the first stop string, as pairs of a chunk's text and the stop string after it.
 
-    In all pairs except the last one, the stop string is None.
+    Only the last pair can have a stop string; in all others, it is None.
     """
     text = "".join(chunks)
     first = min(((text.find(stop), stop) for stop in stops if stop in text), default=None)
@@ -163,7 +163,7 @@ def load_recordings(path: str) -> list[ReplayedOutput]:
             recordings = [msgspec.json.decode(line, type=ReplayedOutput) for line in lines if line.strip()]
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, Failure) as error:
         raise UsageError(
-            f'{path}: {error}; expected one {{"chunks": ["...", ...]}} per line, or data: lines'
+            f'{path}: {error}; expected lines like {{"chunks": ["...", ...]}} or like "data: ..."'
         ) from error
     if not recordings:
         raise UsageError(f"{path} has no recordings")

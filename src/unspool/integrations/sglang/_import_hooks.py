@@ -34,7 +34,7 @@ def install() -> None:
 
 
 class _ImportHook(MetaPathFinder):
-    """Finder that leaves finding modules to other finders, and runs a step after a module's code."""
+    """Import finder that runs a step after a module's code; other finders locate the module."""
 
     def __init__(self, steps: dict[str, Step]) -> None:
         self._steps = steps

@@ -32,7 +32,7 @@ class _ContentReader:
         self._deltas = DeltaEncoder(parser)
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Read the next piece of the output; return the new reasoning and the new content."""
+        """Read the next chunk of the output; return the new reasoning and the new content."""
         delta = self._deltas.feed(self._parser.feed(text))
         return delta.reasoning, delta.content
 
@@ -78,7 +78,7 @@ class _MarkupKeeper:
         self._rest_started = True
         parser = self._splitter.parser
         # The text in ``rest`` follows reasoning if the output begins inside reasoning, or if the parser has
-        # consumed more characters than ``rest`` contains.
+        # consumed more characters than ``rest`` contains, because the others were reasoning and its markers.
         follows_reasoning = parser.start_channel == "reasoning" or self._fed_length - parser.pending > len(
             rest
         )
@@ -173,7 +173,10 @@ class ReasoningDetector:
         return _ContentReader(Parser(self.dialect, tools=[], **options))
 
     def _start_options(self, turn: Turn | None) -> dict[str, Any]:
-        """Return parser options for the start channel, taken from the prompt or else from SGLang's state."""
+        """Return the parser options that set the start channel of the output.
+
+        They are derived from the prompt or, if the prompt is unknown, from SGLang's state.
+        """
         if turn is not None and turn.prompt is not None:
             return turn.parser_start(self.dialect, turn.prompt)
         if self.dialect.frame is not None or not self.dialect.reasoning:

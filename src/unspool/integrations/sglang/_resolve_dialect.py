@@ -52,7 +52,8 @@ def _resolve(tool: str | None, reasoning: str | None, tokenizer: object | None) 
     calls = _detect(tokenizer) if name == DETECTED else find(_dialect_name(name), _readable(tokenizer))
     if reasoning in (None, DETECTED, name):
         return calls
-    # In "calls+reasoning", the second name is first looked up among reasoning parsers, then among dialects.
+    # In a parser name of the form "calls+reasoning", the part after the plus sign is first looked up among
+    # the reasoning parsers, then among the dialects.
     thoughts = get_dialect(f"passthrough+{_dialect_name(reasoning)}")
     if thoughts.reasoning == calls.reasoning:
         return calls

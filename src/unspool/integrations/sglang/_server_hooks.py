@@ -41,8 +41,9 @@ _SPECIAL_CASES: Final = {
     "minimax_m3": "minimax-m3",
     "muse_glimmer": "muse",
 }
-"""SGLang's own parser name for each dialect for which SGLang has other code that depends on the parser name,
-for example for prompts, call ids or reasoning switches."""
+"""SGLang's own parser names, keyed by dialect.  Only dialects are listed for which other code in SGLang
+depends on the parser name, for example the code for prompts, call ids or reasoning switches.
+"""
 
 _logged: set[str] = set()
 
@@ -103,7 +104,8 @@ def _log_dialect_after(init: Any) -> Any:
 def log_dialect(server: Any) -> None:
     """Log the dialect of the served model.
 
-    :raises ValueError: if the dialect has to be detected but is not certain; the server must not start then.
+    :raises ValueError: if the dialect has to be detected but is not certain; the error keeps the server from
+        starting.
     """
     tool, reasoning = server.tool_call_parser, server.reasoning_parser
     ours = [name for name in (tool, reasoning) if name in REGISTERED_NAMES]
@@ -142,7 +144,7 @@ def _keep_special_tokens_after(patch: Any) -> Any:
 
 
 def _strips_markers(server: Any) -> bool:
-    """Return whether the detokenizer would remove needed markers from outputs without calls."""
+    """Return whether the detokenizer would remove markers that the parser needs, in outputs without calls."""
     cached: bool | None = getattr(server, "_unspool_strips", None)
     if cached is None:
         cached = server._unspool_strips = _would_strip_markers(server)  # noqa: SLF001
@@ -151,7 +153,7 @@ def _strips_markers(server: Any) -> bool:
 
 def _would_strip_markers(server: Any) -> bool:
     if not is_unspool_name(server.reasoning_parser) and not is_unspool_name(server.tool_call_parser):
-        return False  # with SGLang's own parsers, the server's own setting is right
+        return False  # SGLang's own parsers need no change of the setting
     tokenizer = server.tokenizer_manager.tokenizer
     tool = server.tool_call_parser if is_unspool_name(server.tool_call_parser) else None
     reasoning = server.reasoning_parser if is_unspool_name(server.reasoning_parser) else None
@@ -187,9 +189,9 @@ def _keep_prompt(turn: Turn, processed: Any) -> None:
 def _decide_reasoning(turn: Turn, processed: Any, prompt: str) -> None:
     """Set ``require_reasoning`` according to the prompt, and override the server's own setting.
 
-    With ``require_reasoning``, a grammar is applied only after the end of reasoning.  If the model is free to
-    skip reasoning, reasoning may never begin, and so never end.  In this case, the grammar is applied from
-    the start, and the grammar itself allows reasoning.
+    If ``require_reasoning`` is set, a grammar is applied only after the end of reasoning.  But if the model
+    is free to skip reasoning, that end may never come.  So in this case, the grammar is applied from the
+    start, and the grammar itself allows reasoning.
     """
     server = turn.server
     tool = turn.tool_parser if turn.tool_parser in REGISTERED_NAMES else None

@@ -82,7 +82,8 @@ class _CallReader:
     def _encode(self, events: list[Event]) -> Delta:
         if self._one_call is not None:
             events = self._one_call.feed(events)
-        if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event has no effect
+        # Fast path: most steps have only one CallArgs event, which does not change the state of the calls.
+        if len(events) != 1 or not isinstance(events[0], CallArgs):
             events = list(map(self._follow, events))
         delta = self._deltas.feed(events)
         for call in delta.calls:
@@ -128,7 +129,8 @@ class ToolDetector:
         self._reader: _CallReader | None = None
         super().__init__(**options)
         self._tokenizer = tokenizer
-        self._checked_text: tuple[str, bool] = ("", False)  # last argument of has_tool_call(), and its result
+        self._checked_text: tuple[str, bool] = ("", False)
+        """The last argument of ``has_tool_call``, and the result for it."""
         self.request_tools: Sequence[Any] | None = None
         """The tools of the request, which SGLang does not pass to ``has_tool_call``."""
         self._converted_tools: tuple[object, list[dict[str, Any]] | None] = (None, None)
@@ -248,7 +250,7 @@ class ToolDetector:
     # -- grammars
 
     def supports_structural_tag(self) -> bool:
-        """Return whether unspool has a grammar that makes a forced call follow the dialect's own format."""
+        """Return whether unspool has a grammar for forced calls in the dialect's own format."""
         if "native" not in facts_of(self.dialect).forced or not compat.has_structural_tags():
             return False
         turn = current_turn()
@@ -290,8 +292,8 @@ class ToolDetector:
         tag = grammar.structural_tag()
         start = self.dialect.prompt.start
         if self.dialect.frame is not None and start:
-            # The prompt contains the start of the first message.  If that message is reasoning, the model
-            # writes the start of the next message itself.
+            # The prompt already contains the start of the first message.  But if the first message is
+            # reasoning, the model itself writes the start of the next message, so the grammar allows it.
             opener = {"type": "optional", "content": {"type": "const_string", "value": start}}
             tag["format"] = {"type": "sequence", "elements": [opener, tag["format"]]}
         return compat.structural_tag(tag)
@@ -336,7 +338,7 @@ def _detector(sglang: compat.ToolClasses, name: str, base: Any) -> type:
 
 
 def _is_framed(name: str) -> bool:
-    """Return whether each message in the dialect has a header, so that all answers contain markup."""
+    """Return whether each message in the dialect has a header; if so, every answer contains markup."""
     return name != DETECTED and resolve_dialect(name, None, None).frame is not None
 
 

@@ -62,8 +62,8 @@ class Turn:
     def parser_start(self, dialect: Dialect, prompt: str) -> dict[str, Any]:
         """Return the parser options that determine the channel in which the output starts.
 
-        If the output continues the last message of the request, the options are derived only from this
-        message, not from the whole prompt.
+        If the output continues the request's last message, only that message determines the options;
+        otherwise the whole prompt does.
         """
         if not self.continues:
             return {"prompt": prompt}

@@ -3,15 +3,15 @@
 vLLM calls :func:`register` in each of its processes.  ``register`` only adds names to vLLM's two parser
 registries.  The class for a name is imported when the engine needs it.
 
-====================  =====================================================================
-``_compat``           imports of vLLM's classes from all supported releases
-``_parser_classes``   the parser class for each registered name
-``_model_format``     the dialect of the served model, and data from its tokenizer
-``_requests``         conversion of vLLM's requests to plans, and of plans to requests
-``_unified_parser``   one parser for reasoning, content and calls, used by the server
-``_split_parsers``    separate parsers for reasoning and for calls
-``_delta_messages``   conversion of deltas to vLLM's classes
-====================  =====================================================================
+===============================  ================================================================
+``_compat``                      imports of vLLM's classes from all supported releases
+``_parser_classes``              the parser class for each registered name
+``_model_dialect``               the dialect of the served model, and data from its tokenizer
+``_plan_requests``               conversion of vLLM's requests to plans, and of plans to requests
+``_unified_parser``              one parser for reasoning, content and calls, used by the server
+``_reasoning_and_tool_parsers``  separate parsers for reasoning and for calls
+``_delta_messages``              conversion of deltas to vLLM's classes
+===============================  ================================================================
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 
 def _find(*places: str) -> Any:
-    """Return the first object that exists; each of its possible places is given as ``module:name``."""
+    """Return the first object that exists among ``places``, each of which has the form ``module:name``."""
     for place in places:
         module, _, name = place.partition(":")
         try:

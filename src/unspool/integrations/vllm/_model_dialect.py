@@ -29,8 +29,9 @@ class ModelFormat:
 
     def __init__(self, name: str | Dialect, tokenizer: Any) -> None:
         self.name = name
-        """The name that the user gave for the dialect.  It may name a checkpoint, and each checkpoint has its
-        own request facts."""
+        """The name that the user gave for the dialect.  It may be the name of a checkpoint instead of a
+        dialect, because request facts differ between checkpoints.
+        """
         self.tokenizer = as_tokenizer(tokenizer)
         self.reasoning = ReasoningIds(name, self.tokenizer)
         """Object that finds the start and the end of reasoning in token ids."""
@@ -69,7 +70,7 @@ class ModelFormat:
 
         :param delta: the ids of the last step; the marker may begin in earlier ids.
         """
-        if not self._closers:  # reasoning is a separate message, which ends where the next message begins
+        if not self._closers:  # the header of the next message ends reasoning, so no marker is needed
             return True
         text = decode(ids[-len(delta) - _MAX_CLOSER_TOKENS :], self.tokenizer)
         return any(closer in text for closer in self._closers)
@@ -79,7 +80,7 @@ class ModelFormat:
         return id in self._end_tokens
 
     def without_end(self, text: str, ids: Sequence[int]) -> Sequence[int]:
-        """Return the ids of a step; remove an end token at the end if the step's text does not contain it."""
+        """Return a step's ids; leave out a final end-of-turn token that the step's text does not contain."""
         end = self._end_tokens.get(ids[-1]) if ids else None
         return ids if end is None or text.endswith(end) else ids[:-1]
 

@@ -28,7 +28,7 @@ log = logging.getLogger("vllm.unspool")
 
 
 def is_known(name: str) -> bool:
-    """Return whether one of vLLM's parser names is the name of a dialect."""
+    """Return whether a parser name of vLLM is also the name of a dialect."""
     try:
         get_dialect(name)
     except UnspoolError:
@@ -64,7 +64,7 @@ def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
 
 def warn_unknown_release(error: Exception) -> None:
     """Log a warning, once, that the engine uses its own parsers."""
-    _warn_once(str(error).partition(" (/")[0])  # removes the file path that ends an import error
+    _warn_once(str(error).partition(" (/")[0])  # without the file path at the end of an import error
 
 
 @cache

@@ -60,7 +60,7 @@ def set_variables(kwargs: Mapping[str, object]) -> dict[str, object]:
 
 
 def has_structural_tag(request: Any) -> bool:
-    """Return whether a structural tag from the client or from unspool constrains the answer.
+    """Return whether a structural tag, set by the client or by unspool, constrains the answer.
 
     Under a grammar, the model can write a marker with ordinary tokens instead of the special token.
     Therefore such an answer is parsed as text, and not as token ids.
@@ -164,5 +164,5 @@ class Planner:
 
 
 def expects_reasoning(plan: Plan) -> bool:
-    """Return whether the output certainly has reasoning, so that a grammar can wait for its end."""
+    """Return whether the output certainly has reasoning; only then can a grammar wait for its end."""
     return plan.reasoning and (plan.start == "reasoning" or plan.facts.thinking.default != "model")

@@ -69,8 +69,8 @@ class UnspoolReasoningParser(compat.ReasoningParser):
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         """Return whether reasoning has ended.
 
-        vLLM's engine core asks this to decide whether to apply a grammar, so it gets the result of
-        ``starts_grammar``.
+        vLLM's engine core calls this method to decide whether to apply a grammar.  So in the engine core, the
+        method returns the result of ``starts_grammar``.
         """
         if self._in_server:
             return self._has_ended(input_ids, expected=self.plan.reasoning)
@@ -132,7 +132,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return self._message(self._splitter, self._splitter.feed(delta_text))
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Return whether reasoning has ended; if so, text that was held back is content."""
+        """Return whether reasoning has ended.  If it has, the text that was held back is content."""
         return self._splitter is not None and self._splitter.parser.reasoning_ended
 
     def finish_streaming(self) -> Any:

@@ -69,7 +69,7 @@ class UnspoolParser(compat.Parser):
         self._prompt = prompt_token_ids
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Return whether a grammar applies to the whole output; vLLM passes the token ids of the prompt."""
+        """Return whether a grammar applies to the whole output; ``input_ids`` are the prompt's token ids."""
         reasoning_parser = self._reasoning_parser
         return reasoning_parser is None or reasoning_parser.starts_grammar(input_ids)
 
@@ -150,7 +150,7 @@ class UnspoolParser(compat.Parser):
         )
 
     def _reached_limit(self, request: Any, ids: Sequence[int]) -> bool:
-        """Return whether a token limit ended generation, judged by the ids: vLLM passes no finish reason."""
+        """Return whether a token limit ended generation; vLLM passes no finish reason, so count the ids."""
         if not ids or self._model.is_end(ids[-1]):
             return False
         names = ("max_completion_tokens", "max_tokens", "max_output_tokens")

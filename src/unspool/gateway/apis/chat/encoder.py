@@ -27,12 +27,12 @@ class ChatEncoder(ResponseEncoder):
     ) -> None:
         super().__init__(request, model, readers, options)
         self._streams: list[ChatStream] = []
-        """One wire encoder per choice."""
+        """One encoder per choice; it creates the chunks of that choice."""
         self._exposes_tokens = self.exposes_tokens()
         self._head = b""
-        """Start of every chunk, already encoded.
+        """Encoded JSON with which every chunk starts: the fields before ``choices``.
 
-        It is the same in all chunks and longer than most deltas, so it is encoded only once.
+        These fields are the same in all chunks and longer than most deltas, so they are encoded only once.
         """
         self._tail = b',"usage":null}\n\n' if request.include_usage else b"}\n\n"
 

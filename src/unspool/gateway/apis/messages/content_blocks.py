@@ -18,7 +18,7 @@ from ..validation import string_at
 Block = Mapping[str, Any]
 
 _VENDOR_BLOCKS: Final = ("server_tool_use", "mcp_tool_use", "mcp_tool_result", "container_upload")
-"""Types of blocks for tools that only the vendor can run."""
+"""Types of the content blocks that belong to tools that only Anthropic can run."""
 
 
 class MessageHistory:
@@ -27,7 +27,7 @@ class MessageHistory:
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
         self.ignored: list[str] = []
-        """Log entries for ignored blocks, each with the reason."""
+        """One log entry per ignored block, with the reason why it was ignored."""
 
     def add(self, role: str, content: str | Sequence[Block], place: str) -> None:
         """Convert one message of the request, and append the result to ``messages``."""

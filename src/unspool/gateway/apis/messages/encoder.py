@@ -26,7 +26,8 @@ class MessagesEncoder(ResponseEncoder):
         super().__init__(request, model, readers, options)
         self._stream = MessagesStream(readers[0].planned, model=model, options=options)
         self.ping = named_events([self._stream.keep_alive()])
-        # The messages of a thread are stored, so the encoder also builds the whole message.
+        # If the request belongs to a thread, the reply is stored, so the encoder also builds the complete
+        # message.
         self._builder = None if request.thread is None or not request.stream else readers[0].planned.fold()
 
     def opening(self) -> bytes:

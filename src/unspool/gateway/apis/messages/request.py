@@ -130,7 +130,7 @@ def _read_tool_choice(choice: _ToolChoice | None, chat: dict[str, Any]) -> None:
 
 
 def _read_format(shape: MessagesBody, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """Set ``response_format`` in ``chat``, and return the JSON schema for the reply, or None."""
+    """Set ``response_format`` in ``chat``; return the reply's JSON schema, or None if there is no schema."""
     form = shape.output_format or (shape.output_config or {}).get("format")
     if form is None:
         return None

@@ -17,7 +17,7 @@ from ...upstreams.completions import UsageChunk
 from ..validation import decode_body
 
 _OF_NUMBERS: Final = b"[]0123456789+-.eE, \t\r\n"
-"""Characters that a JSON array of numbers may contain."""
+"""All characters that can occur in a JSON array of numbers."""
 
 
 class _Embed(msgspec.Struct):

@@ -147,7 +147,7 @@ def _build_request(shape: OllamaBody, chat: dict[str, Any], form: str) -> Genera
 
 
 def _read_format(value: str | Mapping[str, Any] | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """Set ``response_format`` in ``chat``, and return the JSON schema for the reply, or None."""
+    """Set ``response_format`` in ``chat``; return the reply's JSON schema, or None if there is no schema."""
     if not value:
         return None
     if value == "json":
@@ -176,8 +176,9 @@ def _data_url(image: str) -> str:
 def _read_messages(messages: Sequence[_Message]) -> list[dict[str, Any]]:
     """Convert messages to the format of Chat Completions.
 
-    A call without an id gets a new id.  A tool result without an id answers the first open call with the
-    result's tool name or, if there is no tool name either, the first open call.
+    A call without an id gets a new id.  A tool result without an id is matched to the first call that has the
+    same tool name and no result yet.  If the result has no tool name either, it is matched to the first call
+    without a result.
     """
     out: list[dict[str, Any]] = []
     open_calls = _OpenCalls(())
@@ -218,7 +219,7 @@ class _OpenCalls:
             self._by_name.setdefault(name, deque()).append(number)
 
     def take(self, id: str | None, name: str | None) -> str | None:
-        """Remove the first open call with this id or this name, and return its id.
+        """Remove the first call with this id or this name that has no result yet, and return the call's id.
 
         If both arguments are None, any call matches.  The result is None if no call matches.
         """
@@ -230,7 +231,7 @@ class _OpenCalls:
         return None if number is None else self._ids.pop(number)
 
     def _first(self, numbers: deque[int] | None) -> int | None:
-        """Return the first of these call numbers that is still open, or None."""
+        """Return the first of these call numbers whose call has no result yet, or None."""
         while numbers and numbers[0] not in self._ids:
             numbers.popleft()
         return numbers[0] if numbers else None

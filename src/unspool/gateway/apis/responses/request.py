@@ -200,7 +200,7 @@ def read_responses_request(
 
 
 def _read_format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """Set ``response_format`` in ``chat``, and return the JSON schema for the reply, or None."""
+    """Set ``response_format`` in ``chat``; return the reply's JSON schema, or None if there is no schema."""
     form = text.format if text is not None else None
     if form is None or form.type == "text":
         return None
@@ -253,12 +253,13 @@ class _ItemConverter:
         self.ignored: list[str] = []
         self._seal = seal
         self._turn: dict[str, Any] | None = None
-        """Open assistant message, to which further items are added."""
+        """Assistant message that is being built from consecutive items; None if there is none."""
         self._texts: list[str] = []
-        """Texts of the open message; joined only once, at its end, because there may be very many."""
+        """Texts of the message that is being built; joined only at its end, because there may be many.
+        """
 
     def finish(self) -> list[dict[str, Any]]:
-        """Close the open message, and return all messages."""
+        """Complete the message that is being built, if there is one, and return all messages."""
         self._end_turn()
         return self.messages
 
@@ -336,9 +337,9 @@ class _ItemConverter:
         turn.setdefault("tool_calls", []).append(call)
 
     def _open_turn(self, *, new: bool) -> dict[str, Any]:
-        """Return the open assistant message, or a new one if none is open.
+        """Return the assistant message that is being built; start a new one if there is none.
 
-        :param new: close the open message, and start another one.
+        :param new: always start a new message, after completing the one that is being built.
         """
         turn = self._turn
         if turn is None or new:
@@ -348,7 +349,7 @@ class _ItemConverter:
         return turn
 
     def _end_turn(self) -> None:
-        """Close the open assistant message, if there is one."""
+        """Complete the assistant message that is being built, if there is one."""
         if self._turn is not None and self._texts:
             self._turn["content"] = "\n".join(self._texts)
             self._texts = []
@@ -356,7 +357,7 @@ class _ItemConverter:
 
 
 def _read_content(content: object, place: str) -> str | list[dict[str, Any]]:
-    """Return content in the format of Chat Completions: a string, or a list of parts if it has media."""
+    """Return content in Chat Completions format: a list of parts if the content has media, else a string."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, Sequence):
@@ -365,7 +366,7 @@ def _read_content(content: object, place: str) -> str | list[dict[str, Any]]:
 
 
 def _read_part(part: object, place: str) -> Part:
-    """Return a content part in the format of Chat Completions."""
+    """Convert one content part to Chat Completions format."""
     kind = part.get("type") if isinstance(part, Mapping) else None
     if not isinstance(part, Mapping) or not isinstance(kind, str):
         raise _unknown_part(kind, place)

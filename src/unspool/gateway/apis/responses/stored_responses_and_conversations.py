@@ -69,7 +69,7 @@ class StoredObjects:
         return await self._bodies.run(exchange, decoded, stored.head)
 
     async def _send(self, exchange: Exchange, work: Callable[..., bytes], *args: Any, **kwargs: Any) -> None:
-        """Run a function, in a thread if the exchange is large, and send the bytes that it returns."""
+        """Run a function and send the bytes that it returns; if the exchange is large, use a thread."""
         await exchange.respond(200, await self._bodies.run(exchange, work, *args, **kwargs))
 
     # -- responses
@@ -114,8 +114,9 @@ class StoredObjects:
         def encode_items() -> bytes:
             items = earlier
             if not stored.previous and own:
-                # The conversation may continue after this response, so keep only the items before its own
-                # input.  If that input was deleted, its place is unknown, and no earlier items are listed.
+                # The conversation may contain later turns, so list only the items before this response's own
+                # input.  If that input was deleted from the conversation, its position is unknown, and no
+                # earlier items are listed.
                 items = list(takewhile(lambda row: row.id != own[0].id, earlier))
                 items = items if len(items) < len(earlier) else []
             return _encode_list(_select_page([*items, *own], page), page.limit)

@@ -99,7 +99,7 @@ class ResponseTools:
                     "function and custom tools",
                     f"{place}.tools[{at}].type",
                 )
-            # Functions have no namespaces, so the first function carries the namespace's description.
+            # Functions have no namespaces, so add the namespace's description to its first function.
             self._add(tool, f"{place}.tools[{at}]", name, about if at == 0 else "")
 
     def _add(self, tool: Mapping[str, Any], place: str, namespace: str, about: str) -> None:
@@ -149,7 +149,7 @@ class ResponseTools:
         return {"type": "allowed_tools", "allowed_tools": inner}
 
     def _find_name(self, one: Mapping[str, Any]) -> object:
-        """Return the name that the model sees for the tool ``one``, which may omit its namespace."""
+        """Return the tool's name as the model sees it; in ``one``, the namespace may be missing."""
         name = one.get("name")
         if one.get("namespace"):
             return join_name(str(name), one["namespace"])
@@ -168,7 +168,7 @@ def _required(place: str) -> Failure:
 
 
 def _free_form_function(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a free-form tool to a function, to which the caller adds the name."""
+    """Convert a free-form tool to a function without a name; the caller adds the name."""
     value: dict[str, Any] = {"type": "string"}
     description = str(tool.get("description") or "")
     form = tool.get("format")
