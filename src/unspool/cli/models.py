@@ -61,7 +61,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
 
     all_of_them = forms.add_parser("dialects", help="print all dialects as JSON")
     all_of_them.description = _export_dialects.__doc__
-    all_of_them.add_argument("--schema", action="store_true", help="print the JSON Schema of dialects instead")
+    all_of_them.add_argument("--schema", action="store_true", help="print the JSON Schema of a dialect")
     all_of_them.set_defaults(run=_export_dialects)
 
 
