@@ -279,7 +279,7 @@ def test_no_request_raises(request: dict[str, Any]) -> None:
         ({"ask": "play", "dialect": "hermes", "policies": {"commit": "late"}}, "choose one of name, call"),
         ({"ask": "play", "dialect": "hermes", "tools": {"a": 1}}, "tools must be a list"),
         ({"ask": "detect", "text": "no template"}, "not a chat template"),
-        ({"ask": "labels", "dialect": "hermes", "tokenizer_json": "{}"}, "this JSON file has no model"),
+        ({"ask": "labels", "dialect": "hermes", "tokenizer_json": "{}"}, "has no field 'model'"),
     ],
 )
 def test_errors_suggest_a_fix(request_: dict[str, Any], expected: str) -> None:

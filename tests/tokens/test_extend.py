@@ -360,7 +360,7 @@ def test_ids_of_another_template_are_not_extended() -> None:
     extension = extend(
         encode("User: Weather in Oslo?\nModel: It is raining."), [NEXT], CHATML, small_tokenizer()
     )
-    assert "no turn of the model that begins as in this template" in extension.why
+    assert "no turn of the model: in this template, such a turn begins with" in extension.why
 
 
 def test_border_must_be_a_special_token() -> None:

@@ -1,7 +1,7 @@
 """Parsing, rendering and conversion of model outputs in tables.
 
-A bad row does not raise an exception.  Instead, the column ``ok`` is false, ``error`` contains the error
-message, and ``diagnostics`` contains the diagnostics of the output.  A mistake that affects all rows, such as
+A bad row does not raise an exception.  Instead, that row has false in the column ``ok``, the error message in
+``error`` and the parser's diagnostics in ``diagnostics``.  A mistake that affects all rows, such as
 a missing column, raises ``UsageError``.
 
 >>> import pyarrow
@@ -47,8 +47,8 @@ def parse_batch(
 
     :param batch: a record batch or a table; the result has the same type.
     :param dialect: the dialect of all rows, or a ``Column`` that contains the dialect of each row.
-    :param first_row: the number of the first row; if no ``key`` is given, call ids are derived from row
-        numbers.
+    :param first_row: the number of the first row of this batch.  Call ids are derived from row numbers unless
+        ``key`` is given.
     :param options: see ``ParseOptions``.
     """
     reader = RowReader(dialect, **options)
@@ -80,8 +80,8 @@ def render_batch(
     The result has the columns ``text``, ``ok`` and ``error``.
 
     :param batch: a table with the columns ``reasoning``, ``content`` and ``tool_calls``, or some of them.
-    :param tools: the tools for parsing the rendered texts again; by default, they are derived from the calls
-        in each message.
+    :param tools: the tools to use when ``verify`` parses a rendered text; by default, they are derived from
+        the calls in each message.
     :param verify: parse each rendered text again; if the result differs from the message, the row has an
         error.
     :param keep: columns of the input to keep; they come before the new columns.
@@ -104,8 +104,8 @@ def convert_batch(
     """Convert outputs from one dialect to another.
 
     The result has the columns ``converted``, ``ok`` and ``error``.  With ``verify``, each converted text is
-    parsed again with the row's tools.  If the message differs, the row has an error instead of a converted
-    text.  A row with malformed or truncated calls also has an error.
+    parsed again with the row's tools.  If the result differs from the original message, the row has an error
+    instead of a converted text.  A row with malformed or truncated calls also has an error.
     """
     reader = RowReader(dialect, **options)
     writer = RowWriter(to, verify=verify, keep=options.get("keep", ()), name="converted")
@@ -113,7 +113,7 @@ def convert_batch(
 
 
 def _apply(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
-    """Call ``work`` with a batch and its row numbers; for a table, do so for each batch."""
+    """Apply ``work`` to a batch and its row numbers; if ``batch`` is a table, to each batch of the table."""
     if not isinstance(batch, pa.Table):
         return work(batch, range(row, row + batch.num_rows))
     batches = batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]

@@ -51,7 +51,9 @@ RENDERED: Final = pa.schema([("text", pa.string()), ("ok", pa.bool_()), ("error"
 
 
 def parsed_schema(prefix: str, *, labels: bool, spans: str) -> pa.Schema:
-    """Return the schema of the parsed columns; its metadata records the unit of spans and the label version.
+    """Return the schema of the parsed columns.
+
+    The schema's metadata records the unit of the spans and the version of the labels.
 
     :param spans: the unit of the spans, ``characters`` or ``tokens``.
     """
@@ -107,7 +109,7 @@ def ok_and_error(errors: Sequence[str | None]) -> list[pa.Array]:
 
 
 def strings(values: Sequence[str | None]) -> pa.Array:
-    """Build a text column; lone surrogates, which Arrow cannot store, become escape sequences."""
+    """Build a text column; lone surrogates, which Arrow cannot store, are replaced by escape sequences."""
     return array(values, pa.string())
 
 
@@ -115,7 +117,7 @@ def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     """Build a column of any type except text; for text, use ``strings``."""
     try:
         if not values or (values[0] is values[-1] and values.count(values[0]) == len(values)):
-            return _repeated(values, type_)  # a frequent case, for which this path is much faster
+            return _repeated(values, type_)  # equal values are frequent; a repeated scalar is much faster
         column = pa.array(values, type_)
     except UnicodeEncodeError:
         column = pa.array([_escaped(value) for value in values], type_)
@@ -134,7 +136,7 @@ def _repeated(values: Sequence[object], type_: pa.DataType) -> pa.Array:
 def decode_column(column: pa.Array, name: str, errors: dict[int, str]) -> list[Any]:
     """Convert a column to Python values; a text value that is not valid UTF-8 becomes None.
 
-    :param errors: a dictionary to which errors are added, keyed by row number.
+    :param errors: a mapping from row numbers to error messages; this function adds the errors that it finds.
     """
     try:
         values: list[Any] = column.to_pylist()

@@ -1,4 +1,4 @@
-"""Output files, which are renamed to their final name when they are complete."""
+"""Writing of output files: a file gets its final name only when it is complete."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read_json(path: Path) -> Any:
 
 
 def digest_of(path: Path, record: object) -> str:
-    """Return a digest of an output file together with its record."""
+    """Return one digest of the contents of an output file and of its record (the part's statistics)."""
     found = hashlib.blake2b(json.dumps(record, sort_keys=True).encode(), digest_size=16)
     with regular_file(path) as file:
         while chunk := file.read(1 << 20):
@@ -145,7 +145,11 @@ class _ArrowFile:
 
 
 class _JsonLinesFile:
-    """Writer for JSON lines; columns of JSON text become values, and the column ``other`` becomes members."""
+    """Writer for JSON lines, one object per row.
+
+    JSON text in a column is written as the value that it represents.  The members of the object in the column
+    ``other`` are added to the row's object.
+    """
 
     def __init__(self, path: Path, kind: str) -> None:
         compression = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}.get(kind)
@@ -170,7 +174,7 @@ def _members(row: dict[str, Any], raw: set[str]) -> Iterator[str]:
     if not isinstance(rest, dict):  # the input line was not an object
         rest = {OTHER: rest}
     for name, value in row.items():
-        if name in rest:  # the column is null, because `other` contains the value
+        if name in rest:  # skip the column: it is null, and `other` contains the value
             continue
         if name in raw and value is not None:
             value = _parsed_or_text(value)  # noqa: PLW2901 - the JSON of the input
@@ -179,7 +183,7 @@ def _members(row: dict[str, Any], raw: set[str]) -> Iterator[str]:
 
 
 def _parsed_or_text(text: str) -> Any:
-    """Parse JSON text; return the text itself if it is not JSON, which can happen with untrusted tables."""
+    """Parse JSON text; return the text itself if it is not JSON, because the input table may be untrusted."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -27,11 +27,11 @@ from .parse_rows import (
 )
 
 _UNWRITABLE: Final = ("malformed_call", "truncated_call", "cut_head", "cut_marker")
-"""Kinds of diagnostics for incomplete calls; an output with such a diagnostic cannot be converted."""
+"""Kinds of diagnostics that report an incomplete call or marker; such an output cannot be converted."""
 
 
 class RowWriter:
-    """Renderer for one message per row, with an optional check that the text parses to the same message."""
+    """Renderer for one message per row; it can also check that parsing the text returns the same message."""
 
     def __init__(
         self, to: str | Dialect, *, verify: bool, keep: Sequence[str] | Literal["all"], name: str = "text"

@@ -1,8 +1,8 @@
 """Input files: splitting into parts, and reading of the rows.
 
 The split depends only on the file and the part size, so every run has the same parts.  A row is identified by
-its input file and its position in that file: the byte offset of its line, or its row number.  So the identity
-of a row does not depend on the split.
+its input file and its position in that file (the byte offset of its line, or its row number), so its identity
+does not depend on the split.
 
 * JSON lines are split into byte ranges; a part contains the lines that start in its range.
 * Parquet files are split between row groups, Arrow files between batches.
@@ -57,7 +57,7 @@ _DIGEST_CHUNK: Final = 1 << 16
 OTHER: Final = "other"
 """Name of the column for data that fits no other column: unknown object members, and non-object lines."""
 _JSON: Final = {b"unspool": b"json"}
-"""Metadata that marks a text column as JSON."""
+"""Metadata for a text column whose values are JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,10 @@ class Part:
     weight: int
     """Number of bytes that the part occupies in the input file."""
     lines: bytes | None = field(default=None, repr=False)
-    """The text of the part's lines if the input is compressed; such a file can only be read from the
-    start."""
+    """The text of the part's lines if the input file is large and compressed; otherwise None.
+
+    A worker cannot seek in a compressed file, so the lines are read while the file is split.
+    """
 
     @property
     def name(self) -> str:
@@ -369,7 +371,7 @@ def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
     stop = part.stop or math.inf
     with _open(one) if part.lines is None else io.BytesIO(part.lines) as file:
         place = part.start
-        if part.start and part.lines is None:  # the previous byte shows whether a line starts here
+        if part.start and part.lines is None:  # skip to the first line that starts in the part
             file.seek(part.start - 1)
             place += _skip_line(file, part.stop - part.start + 1) - 1
         while place < stop:
@@ -381,7 +383,7 @@ def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
 
 
 def _next_line(file: BinaryIO, limit: float = math.inf) -> tuple[bytes, int]:
-    """Read the next line; return the text to keep and the length of the whole line.
+    """Read the next line; return its text, cut if it is too long, and the length of the whole line.
 
     If a line is too long, only its start is returned, and the rest is skipped in chunks.  At most about
     ``limit`` bytes of the line are read.

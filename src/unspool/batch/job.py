@@ -42,7 +42,7 @@ _MAX_ERRORS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a job; most of them are either a value for all rows or the name of a column."""
+    """Options of a job; most options can be given as one value for all rows, or as the name of a column."""
 
     dialect: str = ""
     dialect_column: str = ""
@@ -188,7 +188,7 @@ class _Work:
         return self.reader.parse(rows.batch, names, timings, rows.errors)
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of the output rows for input rows that have the schema ``schema``."""
+        """Return the schema of the output rows, given the schema of the input rows."""
         return self(Rows(pa.RecordBatch.from_pylist([], schema=schema), []), 0).schema
 
 
@@ -262,7 +262,7 @@ class Counts:
         self._keep_slowest(tuple(row) for row in record["slowest"])
 
     def stable(self) -> dict[str, Any]:
-        """Return the statistics that are equal in every run, which excludes timings."""
+        """Return the statistics that are the same in every run of the job, so without timings."""
         found = {name: value for name, value in asdict(self).items() if name != "slowest"}
         return {
             name: dict(sorted(value.items())) if isinstance(value, dict) else value

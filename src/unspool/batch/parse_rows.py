@@ -29,9 +29,9 @@ from .input_files import other_values
 _TOOL_CACHE_SIZE = 256
 """Maximum number of tool lists in the cache; a dataset usually repeats a few tool lists."""
 _SIGNED: Final[Mapping[int, Literal["b", "h", "i", "q"]]] = {1: "b", 2: "h", 4: "i", 8: "q"}
-"""Formats of integers in a ``memoryview``, by their size in bytes."""
+"""Mapping from the size of a signed integer in bytes to its ``memoryview`` format."""
 _UNSIGNED: Final[Mapping[int, Literal["B", "H", "I", "Q"]]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
-"""Formats of integers without a sign."""
+"""Mapping from the size of an unsigned integer in bytes to its ``memoryview`` format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class RowOptions(TypedDict, total=False):
     text: str
     """The column that contains the outputs (default: ``text``)."""
     tools: ToolList | Column | None
-    """The tools of the request; a column of tools contains JSON text or lists of structs."""
+    """The tools of the request; a column must contain them as JSON text or as lists of structs."""
     prompt: str | Sequence[int] | Column | None
-    """The end of the prompt; it must be token ids if the outputs are token ids."""
+    """The end of the prompt: text, or token ids if the outputs are token ids."""
     finish_reason: FinishReason | Column | None
     """The reason why generation stopped."""
     policies: Policies | None
@@ -120,8 +120,7 @@ class RowReader:
         if token_ids and isinstance(prompt, str):
             raise UsageError("the outputs are token ids, so the prompt must be token ids, too")
         if not isinstance(tools, Column):
-            # Tools for all rows are checked here, so that a mistake is reported to the caller and not in
-            # every row.
+            # Tools for all rows are checked here.  Otherwise every row would report the same mistake.
             tools = None if tools is None else as_tools(tools)
         self.source = token_ids or text
         self.by_ids = bool(token_ids)
@@ -148,7 +147,7 @@ class RowReader:
         """Yield the values of each row, as arguments for the method ``row``.
 
         :param names: identifiers of the rows, which are used if there is no ``key``.
-        :param errors: errors that were found when the rows were read, by row number.
+        :param errors: errors that were found when the rows were read, keyed by row number.
         """
         bad = dict(errors)
         columns = (
@@ -161,7 +160,7 @@ class RowReader:
             other_values(batch, bad) or repeat(None),
         )
         messages = [bad.get(row) for row in range(batch.num_rows)] if bad else repeat(None)
-        return zip(*columns, messages, strict=False)  # not strict, because `repeat` is infinite
+        return zip(*columns, messages, strict=False)  # not strict=True, because `repeat` is infinite
 
     def row(
         self,
@@ -233,7 +232,7 @@ class RowReader:
 
         :param names: identifiers of the rows, which are used if there is no ``key``.
         :param timings: a list to which the time for each row is appended, in nanoseconds.
-        :param errors: errors that were found when the rows were read, by row number.
+        :param errors: errors that were found when the rows were read, keyed by row number.
         """
         kept = kept_columns(batch, self.keep, self.schema)
         columns = MessageColumns(self.policies)
@@ -328,7 +327,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _lists(found: pa.Array, name: str) -> list[Any]:
-    """Return the token ids of each row; if possible, as arrays that share the memory of the column."""
+    """Return the token ids of each row; if possible, as views of the column's memory instead of copies."""
     kind = found.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (is_list or pa.types.is_fixed_size_list(kind)) or not pa.types.is_integer(kind.value_type):
@@ -345,7 +344,7 @@ def _lists(found: pa.Array, name: str) -> list[Any]:
 
 
 def _integers(found: pa.Array) -> memoryview:
-    """Return the memory of a column of integers without nulls; ``to_numpy`` would need NumPy."""
+    """Return a view of an integer column without nulls; ``to_numpy`` is not used because it needs NumPy."""
     width = found.type.bit_width // 8
     formats = _UNSIGNED if pa.types.is_unsigned_integer(found.type) else _SIGNED
     start, end = found.offset * width, (found.offset + len(found)) * width
@@ -358,7 +357,7 @@ def values(batch: pa.RecordBatch, option: object, errors: dict[int, str]) -> lis
 
 
 def parse_tools(text: str) -> ToolList:
-    """Parse tools from JSON text, which is a list of tools or a request with ``tools``."""
+    """Parse tools from JSON text: a list of tools, or a request that has the field ``tools``."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

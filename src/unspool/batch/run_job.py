@@ -69,7 +69,10 @@ class Outcome:
     seconds: float = 0
     """CPU time of all parts together, in seconds."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Error messages, keyed by part name, or by path for an input that could not be read to its end."""
+    """Error messages of failed parts, keyed by part name.
+
+    If an input file could not be read to its end, the key is the path of the file.
+    """
 
     def add(self, part: Part, record: Record) -> None:
         """Add the record of a finished part."""
@@ -189,10 +192,10 @@ class InProcess:
 
 
 class Processes:
-    """Worker processes on this machine; they exit when this process ends, even if it is killed."""
+    """Worker processes on this machine; they exit when the main process ends, even if it is killed."""
 
     def __init__(self, jobs: int) -> None:
-        self.capacity = jobs + 1  # one more, to keep every process busy while the next part is read
+        self.capacity = jobs + 1  # one more part, so that no process waits for its next part
         self._pool = ProcessPoolExecutor(
             jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent
         )

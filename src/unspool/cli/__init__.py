@@ -27,7 +27,8 @@ from .output import visible_output
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the ``unspool`` command, and return its exit code."""
     _never_fail_to_encode()
-    options = command_line().parse_args(arguments)  # not escaped, because argparse may colour its help
+    # argparse may colour its help, so its output is not escaped.
+    options = command_line().parse_args(arguments)
     with visible_output():
         return _run(options)
 

@@ -256,7 +256,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
 
 
 def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the dialect of all rows and the column of each row's dialect; one of the two is empty."""
+    """Return the dialect of all rows, or the column that contains each row's dialect; the other is empty."""
     try:
         return find(name).name, ""
     except UnknownDialect as error:
@@ -266,7 +266,7 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return JSON text with the tools for all rows, and the column with tools; one of them is empty."""
+    """Return JSON text with the tools for all rows, or the column that contains tools; the other is empty."""
     from ..batch.parse_rows import RowError, parse_tools
 
     if not name or name in columns:

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="MODULE:NAME",
-        help="Python callable that returns a parsing session for a request",
+        help="Python callable that takes a request and returns a parsing session",
     )
     _add_selection(run)
     run.add_argument(
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="batch, whole, characters, tokens, random, burst, two, or all (default: all except two)",
+        help="batch, whole, characters, tokens, random, burst, two, or all (default: all except 'two')",
     )
     run.add_argument("--no-shrink", action="store_true", help="do not shrink failing cases")
     _add_output(run)
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     export = commands.add_parser("export", help="write the cases as JSON Lines", description=_export.__doc__)
     _add_selection(export)
-    export.add_argument("--schema", action="store_true", help="write the JSON schema of a line instead")
+    export.add_argument("--schema", action="store_true", help="write the JSON schema of a case instead")
     export.set_defaults(conformance=_export)
 
 
@@ -222,7 +222,7 @@ def _adapters(options: argparse.Namespace) -> Iterator[_AdapterFactory]:
     for text in options.command:
         yield lambda text=text: Program(shlex.split(text))  # type: ignore[misc]
     if options.factory:
-        sys.path.insert(0, str(Path.cwd()))  # so that modules in the working directory can be imported
+        sys.path.insert(0, str(Path.cwd()))  # to import modules in the working directory
     for path in options.factory:
         yield lambda path=path: from_factory(path)  # type: ignore[misc]
 

@@ -53,7 +53,7 @@ class Show:
         self.raw = ""
         """The input so far."""
         self.decided = 0
-        """The number of characters of the input that the events so far cover."""
+        """The number of input characters that the events so far cover."""
         self.spans: list[tuple[Kind, int, int]] = []
         """Kind, start and end of each part of the input, as reported by events."""
         self.reasoning = ""
@@ -77,7 +77,10 @@ class Show:
         return self._whitespace.finish_reason
 
     def play(self) -> Iterator[list[Event]]:
-        """Feed the output to the parser in pieces; yield each piece's events, without markup whitespace."""
+        """Feed the output to the parser piece by piece, and yield the events of each piece.
+
+        Whitespace that belongs to the markup is left out of the yielded events.
+        """
         for piece in pieces(self.recording.output):
             self.raw += piece
             self.pieces += 1
@@ -165,7 +168,7 @@ def _write(event: Event, lines: _LabelledLines) -> None:
 
 
 class _LabelledLines:
-    """Writer of text with labels, which starts a new line when the label changes."""
+    """Writer of labelled text, which starts a new line whenever the label changes."""
 
     _WIDTH: Final = 11
 
@@ -348,5 +351,5 @@ def _read_key(seconds: float | None) -> str:
     ready, _, _ = select.select([sys.stdin], [], [], seconds)
     if not ready:
         return ""
-    # sys.stdin.read() would move further keys to a buffer, where select() cannot see them.
+    # sys.stdin.read() would also buffer the keys after this one, and select() does not see buffered keys.
     return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace") or "eof"

@@ -102,7 +102,7 @@ _NEXT: Final = {
     "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds a model's",
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
 }
-"""Hints for missing arguments, keyed by the name of the argument."""
+"""Mapping from the name of a missing argument to a hint about its values."""
 
 
 def front_page() -> str:

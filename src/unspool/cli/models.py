@@ -37,7 +37,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
         "model",
         nargs="?",
         metavar="NAME",
-        help="model name, or the start of one; show only the dialects of matching models",
+        help="model name, or the start of one: show only the dialects of matching models",
     )
     dialects.add_argument("--json", action="store_true", help="print JSON")
     dialects.set_defaults(run=_dialects)
@@ -61,7 +61,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
 
     all_of_them = forms.add_parser("dialects", help="print all dialects as JSON")
     all_of_them.description = _export_dialects.__doc__
-    all_of_them.add_argument("--schema", action="store_true", help="print the JSON Schema instead")
+    all_of_them.add_argument("--schema", action="store_true", help="print the JSON Schema of a dialect")
     all_of_them.set_defaults(run=_export_dialects)
 
 
@@ -158,8 +158,8 @@ def _detect(options: argparse.Namespace) -> int:
         if known is None:
             raise
         raise UsageError(
-            f"{error}. By its name, it uses the dialect {known.dialect.name}: "
-            f"`unspool dialects {options.source}`"
+            f"{error}. Its name suggests the dialect {known.dialect.name}: "
+            f"run `unspool dialects {options.source}` for the reason"
         ) from error
     model = replace(model, vocabulary=load_vocabulary(model))
     found = detect_dialect(model)

@@ -77,7 +77,7 @@ def _print_markdown(text: str) -> None:
 
 
 def print_rows(rows: Iterable[Sequence[str]], header: Sequence[str]) -> None:
-    """Print a table: with a header and aligned columns on a terminal, else with tabs between columns."""
+    """Print a table: on a terminal with a header and aligned columns, otherwise as tab-separated values."""
     if not sys.stdout.isatty():
         for row in rows:
             print(*row, sep="\t")

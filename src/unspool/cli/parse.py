@@ -104,7 +104,7 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 def _flat(message: Message) -> dict[str, object]:
     fields = message.to_dict()
-    del fields["parts"]  # the parts contain the same data as the other fields
+    del fields["parts"]  # redundant: the other fields contain the same data
     return fields
 
 

@@ -41,9 +41,9 @@ _LATER = {
     "find_source": ".sources",
     "read_source": ".sources",
 }
-"""Module of each name.  It is imported when the name is first used."""
+"""Mapping from each public name to its module, which is imported when the name is first used."""
 
-if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER)
 
 

@@ -1,19 +1,19 @@
 """Construction of the plan for one request: settings for the backend, and for the parser of its output.
 
-One function makes each decision, and one sentence in ``Plan.why`` explains it:
+The plan consists of six decisions, each made by one module and explained by one sentence in ``Plan.why``:
 
 =====  ========================================  ===========================
-PRE.1  may the detokenizer strip special tokens  ``_decide_special_tokens``
+PRE.1  may the detokenizer strip special tokens  ``decide_special_tokens``
 PRE.2  does the model reason                     ``_decide_reasoning``
-PRE.3  where does the output begin               ``_decide_start``
+PRE.3  where does the output begin               ``_decide_output_start``
 PRE.4  how are calls enforced and read           ``_decide_tool_output``
 PRE.5  which tokens end the output               ``_decide_eos``
 PRE.6  which marker is stripped from the content ``_decide_reasoning``
 =====  ========================================  ===========================
 
 The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).  The
-rendered prompt takes precedence over these facts and over the options in the request: somebody may have
-edited the template, and the model continues the prompt that it gets.
+rendered prompt takes precedence over these facts and over the options in the request.  The reason is that the
+model continues the prompt that it gets, and that the template may have been edited.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .prompt_end import check_prompt, check_tools_shown
 _CONSTRAINTS: Final[tuple[Mode, ...]] = ("native", "json")
 _NO_DEFAULTS: Final[Mapping[str, object]] = {}
 DECISIONS: Final = ("skip_special_tokens", "reasoning", "start", "tool_output", "eos", "strip")
-"""The keys of ``Plan.why``, in the order of PRE.1 to PRE.6."""
+"""The keys of ``Plan.why``, in the order of the decisions PRE.1 to PRE.6."""
 
 
 def plan(
@@ -71,8 +71,8 @@ def plan(
     :param defaults: the deployment's default template variables.
     :param constraints: the kinds of constraints that the backend supports: ``native`` for grammars
         (structural tags, GBNF), ``json`` for JSON schemas.
-    :param tool_continuation_reasoning: whether output after a tool result begins inside reasoning:
-        as the prompt shows (``prompt``), never (``off``) or always (``on``).
+    :param tool_continuation_reasoning: whether an output that follows a tool result begins inside reasoning:
+        ``off`` (never), ``on`` (always) or ``prompt`` (if the prompt opens reasoning).
     :param eos_token_ids: the ``eos_token_id`` of the model's generation config.
     :param policies: the policies for the plan's parsers.
     :param facts: request facts to use instead of the dialect's own.
@@ -81,7 +81,7 @@ def plan(
     >>> decided.start
     'reasoning'
     >>> print(decided.why["start"])
-    reasoning: no prompt was given, and templates of deepseek_r1 seed '<think>\n'
+    reasoning: no prompt was given, and prompts of deepseek_r1 end with '<think>\n'
     """
     family, declaration, family_facts = _resolve(dialect, tokenizer, facts)
     if tool_continuation_reasoning not in ("prompt", "off", "on"):
@@ -111,7 +111,7 @@ def plan(
 def _resolve(
     dialect: str | Dialect, tokenizer: AnyTokenizer | None, facts: RequestFacts | None
 ) -> tuple[str, Dialect, RequestFacts]:
-    """Return three values: the name for error messages, the dialect, and the request facts.
+    """Return the dialect's name for error messages, the dialect itself, and its request facts.
 
     A checkpoint uses the dialect of its family, but has its own options for reasoning.
     """
@@ -138,8 +138,11 @@ def _dialect_name(name: str) -> str:
 def build_plan(inputs: Inputs) -> Plan:
     """Make all decisions for these inputs, and return the plan.
 
-    The order matters: where the output begins depends on the reasoning options, whether the model
-    reasons depends on where the output begins, and all other decisions depend on the reasoning.
+    The decisions depend on each other, so they are made in this order:
+
+    1. Where the output begins depends on the reasoning options.
+    2. Whether the model reasons depends on where the output begins.
+    3. All other decisions depend on whether the model reasons.
     """
     context = PlanContext(inputs)
     request = context.request

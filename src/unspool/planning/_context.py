@@ -12,8 +12,8 @@ from .reasoning_options import read_reasoning_options
 class PlanContext:
     """The inputs of one plan, and the explanations and warnings that have been added so far.
 
-    Each function that makes a decision returns it, and adds an explanation to ``why``.  It adds
-    to ``warnings`` if the caller should change something.
+    Each ``decide_...`` function returns a decision, and adds an explanation to ``why``.  If the caller
+    should change something, the function also adds a warning to ``warnings``.
     """
 
     def __init__(self, inputs: Inputs) -> None:
@@ -31,8 +31,10 @@ class PlanContext:
         self.continues = self.request.prefill is not None
         """True if the output continues the last message of the request."""
         self.turn = self._turn()
-        """The beginning of the model's turn, from the prompt or else from the message that the output
-        continues.  None if there is neither.
+        """The beginning of the model's turn, which the output continues.
+
+        It is taken from the prompt or, without a prompt, from the last message if the output continues that
+        message.  Otherwise it is None.
         """
         self.template_kwargs = self.reasoning_options.kwargs
         self.why: dict[str, str] = {}
@@ -46,7 +48,7 @@ class PlanContext:
 
     @property
     def needs_vocabulary(self) -> bool:
-        """True if the vocabulary determines the form of calls, but no tokenizer was passed."""
+        """True if the form of calls depends on the vocabulary, but no tokenizer was passed."""
         return self.tokenizer is None and bool(self.dialect.family.variants)
 
     def _turn(self) -> str | None:

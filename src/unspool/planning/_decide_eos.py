@@ -7,7 +7,7 @@ from ._context import PlanContext
 
 
 def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
-    """Return the tokens that end a turn, and their ids; the ids are None if only the backend knows them."""
+    """Return the texts and the ids of the tokens that end a turn; the ids are None if they are unknown."""
     family, inputs = context.family, context.inputs
     if context.request.ignore_eos:
         context.why["eos"] = "the request ignores the end of the turn"
@@ -43,7 +43,7 @@ def _special_token_ids(context: PlanContext) -> dict[str, int]:
 
 
 def warn_about_stops(context: PlanContext) -> None:
-    """Add a warning for each stop string that would end the output at a marker."""
+    """Add a warning for each stop string in the request that would end the output at one of its markers."""
     dialect = context.dialect
     for stop in context.request.stop:
         if any(stop and stop in template for template in (*dialect.reasoning, *dialect.call)):

@@ -1,7 +1,7 @@
 """Decision PRE.3: where the output begins.
 
-If a prompt is given, its end shows where the output begins.  Otherwise the plan assumes
-what the templates of the family usually render, which is wrong for an edited template.
+If a prompt is given, its end shows where the output begins.  Otherwise the plan assumes that the prompt ends
+as the family's own templates render it.  This assumption is wrong if the template was edited.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _ignores_prompt(context: PlanContext) -> bool:
 
 
 def _start_after_tool(context: PlanContext, *, switched_on: bool) -> tuple[OutputStart, str]:
-    """Return where output after a tool result begins, as set by ``tool_continuation_reasoning``."""
+    """Return where the output begins if ``tool_continuation_reasoning`` is ``on`` or ``off``, and why."""
     why = f"tool_continuation_reasoning={context.inputs.continuation}"
     if context.dialect.prompt.start:
         return "header", f"{why}, but output of {context.family} begins in a header"
@@ -62,23 +62,23 @@ def _start_after_tool(context: PlanContext, *, switched_on: bool) -> tuple[Outpu
 
 
 def _start_by_habit(context: PlanContext, *, switched_on: bool) -> tuple[OutputStart, str]:
-    """Return where output begins if the family's templates have rendered the prompt in their usual way."""
+    """Return where the output begins after a prompt as the family's own templates render it, and why."""
     family, thinking = context.family, context.thinking
     if thinking.inside:
         if not switched_on:
             return "content", "reasoning is off"
         if thinking.default == "model" and not context.reasoning_options.on:
-            return "content", f"templates of {family} seed nothing if the model decides"
+            return "content", f"prompts of {family} do not open reasoning if the model decides"
         if context.request.after_tool and thinking.after_tool == "nothing":
-            return "content", f"templates of {family} seed nothing after the result of a tool"
-        return "reasoning", f"templates of {family} seed {thinking.seed!r}"
-    return "content", f"templates of {family} seed nothing"
+            return "content", f"prompts of {family} do not open reasoning after a tool result"
+        return "reasoning", f"prompts of {family} end with {thinking.seed!r}"
+    return "content", f"prompts of {family} do not open reasoning"
 
 
 def parser_prompt(
     context: PlanContext, start: OutputStart, output: ToolOutput, *, reads_reasoning: bool
 ) -> str | None:
-    """Return a prompt that puts the parser into the state in which the output begins."""
+    """Return the prompt to pass to the parser, which makes the parser start where the output begins."""
     turn = None if _ignores_prompt(context) else context.turn
     if start == "header":
         return turn
@@ -88,7 +88,7 @@ def parser_prompt(
         return context.thinking.seed if context.thinking.inside else opener(context.dialect.reasoning[0])
     if turn is None or output == "guided_json":
         return ""
-    # A parser that ignores reasoning markers may find an earlier call marker as the last marker of
+    # A parser that ignores reasoning markers may take an earlier call marker for the last marker in
     # the prompt, and start in the wrong state.  An empty prompt avoids this.
     needs_turn = start == "call" or reads_reasoning or opens_content(context.dialect, turn)
     return turn if needs_turn else ""

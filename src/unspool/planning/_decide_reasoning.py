@@ -22,7 +22,7 @@ _DEFAULTS = {
 
 
 def decide_switch(context: PlanContext) -> bool:
-    """Return whether reasoning is on, as set by the request or else by the family's default."""
+    """Return whether reasoning is on: the request's choice or, without one, the family's default."""
     family, thinking = context.family, context.thinking
     options, request = context.reasoning_options, context.request
     if thinking.default is None:
@@ -61,7 +61,7 @@ def _explain(context: PlanContext, on: bool, why: str) -> bool:
 
 
 def _switch_template(context: PlanContext, on: bool) -> None:
-    """Set the template variables that turn reasoning on or off, whatever the request says."""
+    """Set the template variables that turn reasoning on or off; they replace those in the request."""
     options = read_reasoning_options(context.family, context.thinking, {"thinking": on}, {})
     context.template_kwargs = {**context.template_kwargs, **options.kwargs}
 
@@ -85,7 +85,7 @@ def decide_reasoning(context: PlanContext, *, switched_on: bool, start: OutputSt
 
 
 def reads_reasoning(context: PlanContext, *, reasoning: bool) -> bool:
-    """Return whether the parser treats reasoning markers as markers; otherwise they are text."""
+    """Return whether the parser recognises reasoning markers, or treats them as ordinary text."""
     if not context.request.separate_reasoning or context.thinking.default is None:
         return False
     return reasoning or context.thinking.when_off == "read"

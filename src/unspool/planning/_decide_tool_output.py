@@ -52,7 +52,7 @@ def _optional_calls(context: PlanContext) -> tuple[ToolOutput, str]:
 
 
 def _strict_obstacle(context: PlanContext) -> str:
-    """Return why strict tools cannot be enforced while calls are optional; empty if there is no obstacle."""
+    """Return why ``strict`` cannot be enforced if calls are optional; empty if it can be enforced."""
     request = context.request
     if request.json_answer or request.guided:
         return f"{request.guided or 'response_format'} already constrains the output"
@@ -89,7 +89,7 @@ def _required_calls(context: PlanContext) -> tuple[ToolOutput, str]:
 def make_constraint(
     context: PlanContext, output: ToolOutput, *, reasoning: bool, start: OutputStart
 ) -> Constraint:
-    """Return the constraint with which the backend enforces calls; the kind ``none`` enforces nothing."""
+    """Return the constraint with which the backend enforces calls; its kind is ``none`` if it need not."""
     request = context.request
     if request.forced:
         enforced = "native" in context.facts.forced and "native" in context.inputs.constraints
@@ -122,10 +122,10 @@ def output_dialect(context: PlanContext, output: ToolOutput, *, reads_reasoning:
 
 
 def output_stages(context: PlanContext, strip: str, output: ToolOutput) -> tuple[str, ...]:
-    """Return the names of the plan's stages (see ``_output_stages``), in the order in which they run."""
+    """Return the names of the plan's stages (see ``output_stages``), in the order in which they run."""
     request = context.request
     stages = {
-        # The dialect for guided JSON contains the marker in a section template, so the parser removes it.
+        # With guided JSON, the parser removes the marker itself, as part of the dialect's section.
         "strip": bool(strip) and output != "guided_json",
         "one_call": not request.parallel and output != "none",
         "answer": context.reasoning_options.force_nonempty_content,

@@ -41,7 +41,7 @@ class Constraint:
     reasoning: bool = False
     """True if the model may reason first."""
     start: Start = "message"
-    """The channel that the prompt has opened; ``message`` if it has opened none."""
+    """The channel that the prompt has opened; ``message`` if the prompt has opened no channel."""
 
     def grammar(self) -> Grammar:
         """Return the grammar of the dialect's markup; its methods write it in the format of an engine."""
@@ -98,7 +98,10 @@ class Plan:
     facts: RequestFacts
     """The request facts of the model's family."""
     reads: Dialect
-    """The dialect for the parser: the model's dialect, a copy without reasoning, or a dialect for JSON."""
+    """The dialect with which the parser reads the output.
+
+    It is the model's dialect, a copy of that dialect without reasoning, or a dialect for guided JSON.
+    """
     tools: tuple[Mapping[str, object], ...]
     """The tools that the model may call."""
     n: int
@@ -145,7 +148,7 @@ class Plan:
     _continues: bool = field(repr=False)
     _stages: tuple[str, ...] = field(repr=False)
     _detects_json: bool = field(repr=False)
-    """True if the output may begin with JSON although the prompt has opened reasoning."""
+    """True if the prompt has opened reasoning, but the output may begin with JSON instead."""
 
     def __repr__(self) -> str:
         shown = [repr(self.dialect.name), f"start={self.start!r}", f"tool_output={self.tool_output!r}"]
@@ -212,7 +215,7 @@ class Plan:
         return replace(self, tools=(), constraint=constraint, _inputs=inputs, _parsed_tools=Tools(()))
 
     def with_tools(self, tools: Sequence[Mapping[str, object]]) -> Plan:
-        """Return a copy of the plan with tools, which ``without_request`` has removed."""
+        """Return a copy of the plan with the tools that :meth:`without_request` has removed."""
         inputs = replace(self._inputs, request={**self._inputs.request, "tools": tools})
         return replace(self, tools=tuple(tools), _inputs=inputs, _parsed_tools=Tools(tools))
 
@@ -231,7 +234,7 @@ class Plan:
 
 
 def _switches_only(request: Mapping[str, object]) -> dict[str, object]:
-    """Return a copy of a request with only those fields that contain switches or numbers, not text."""
+    """Return a copy of a request without long text: only fields that hold switches or numbers are kept."""
     return {
         name: value
         for name, value in request.items()

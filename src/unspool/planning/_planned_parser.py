@@ -1,10 +1,10 @@
 """Parser of one choice of a planned request.
 
 ``PlannedParser`` sends the events of the dialect's parser through the stages of the plan.  It also handles
-one difference between backends: if a prompt has opened reasoning and a schema constrains the output, the
-output of some backends begins with JSON, without reasoning.  So the parser holds back the first characters
-until it is clear whether they are JSON.  Then the parser starts outside reasoning if they are JSON, and
-otherwise inside.
+one difference between backends.  If the prompt has opened reasoning and a schema constrains the output, some
+backends let the model reason first, but others make the output begin with JSON.  So the parser holds back the
+first characters until it is clear whether they are JSON.  If they are, the parser starts outside reasoning;
+otherwise it starts inside.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class PlannedParser(Parser):
         )
         self._tokenizer = tokenizer
         self._new_id = new_id
-        # These four attributes are used until it is clear how the output begins; then ``_openers`` is None.
+        # The next four attributes are used until it is clear whether the output begins with JSON.  From then
+        # on, ``_openers`` is None.
         self._openers = reasoning_openers
         self._first = ""
         """The first characters of the output, which are held back."""
@@ -74,12 +75,12 @@ class PlannedParser(Parser):
 
     @property
     def pending(self) -> int:
-        """Number of characters fed so far that no event covers yet."""
+        """Number of characters that were fed but that no returned event covers yet."""
         return super().pending + len(self._first) + sum(stage.pending for stage in self._stages)
 
     @property
     def max_pending(self) -> int | None:
-        """Maximum of ``pending`` in the current state; None if a stage may hold back any number of events."""
+        """Limit of ``pending`` in the current state; None if a stage may hold back any number of events."""
         max_pending = super().max_pending
         if max_pending is None or any(stage.pending for stage in self._stages):
             return None
@@ -88,7 +89,7 @@ class PlannedParser(Parser):
     def feed(self, text: str) -> list[Event]:
         """Feed the next chunk of output, of any length, and return the new events."""
         if not isinstance(text, str) or self._tokenizer is not None or self._finished:
-            return super().feed(text)  # raises the error for this wrong use
+            return super().feed(text)  # raises a suitable error
         self._add_raw(text)
         if self._openers is not None:
             self._first += text
@@ -116,7 +117,7 @@ class PlannedParser(Parser):
         return self._pass_on(super().feed_decoded(text, ready))
 
     def _ready_ids(self, ids: Iterable[int]) -> Iterable[int] | None:
-        """Return the ids to parse now; None if it is still unclear how the output begins."""
+        """Return the ids to parse now; None if it is still unclear whether the output begins with JSON."""
         if self._decoder is None or self._finished:
             return ids
         ready = list(ids)
@@ -156,7 +157,7 @@ class PlannedParser(Parser):
         return events
 
     def _beginning_is_clear(self, text: str) -> bool:
-        """Return whether it is clear how the output begins; if with JSON, start outside reasoning."""
+        """Return whether the beginning can be classified; start outside reasoning if it is JSON."""
         first = text.lstrip()
         openers = self._openers
         assert openers is not None  # noqa: S101 - the callers check it

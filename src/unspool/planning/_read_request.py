@@ -47,9 +47,9 @@ class Request:
     json_answer: bool
     """True if ``response_format`` demands a JSON answer."""
     overruled: str
-    """The name of the request field that has no effect because a call is required; empty if there is none."""
+    """The request field that has no effect because a call is required; empty if there is no such field."""
     guided: str
-    """The name of the request field that contains the client's own constraint; empty if there is none."""
+    """The request field with the client's own output constraint, such as ``regex``; empty if none."""
     skip_special_tokens: bool | None
     ignore_eos: bool
     stop: tuple[str, ...]
@@ -61,7 +61,7 @@ class Request:
     prefill: str | None
     """The content of the last message if the output continues that message; otherwise None."""
     prefilled_reasoning: str
-    """The reasoning of the message in ``prefill`` if it has no content yet; otherwise empty."""
+    """The reasoning of the message to continue if that message has no content yet; otherwise empty."""
 
     @property
     def forced(self) -> bool:

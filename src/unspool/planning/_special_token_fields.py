@@ -10,7 +10,7 @@ from .decide_special_tokens import markers
 
 
 def special_token_fields(plan: Plan, engine: str) -> dict[str, Any]:
-    """Return the request fields of an engine that keep the special tokens that the plan needs.
+    """Return request fields that make an engine keep the special tokens that the plan's parser needs.
 
     :param engine: the name of the engine, such as ``vllm``; other engines need no fields.
 
@@ -26,7 +26,8 @@ def special_token_fields(plan: Plan, engine: str) -> dict[str, Any]:
     if engine == "sglang":
         return {"skip_special_tokens": plan.skip_special_tokens}
     if engine == "llamacpp" and not plan.skip_special_tokens:
-        # llama.cpp removes special tokens unless they are listed.  It ignores entries that are not one token.
+        # llama.cpp removes all special tokens that are not listed here.  It ignores texts that are not a
+        # single token.
         texts: dict[str, None] = {}
         for template in markers(plan.dialect, calls=True, reasoning=True):
             for literal in literals(parse_template(split_marks(template)[1])):

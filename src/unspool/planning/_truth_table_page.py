@@ -132,7 +132,11 @@ def _read(reasoning: tuple[str, ...], thinking: Thinking) -> str:
 
 
 def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:
-    """Return a table cell: the kind of constraint that enforces a call, with alternatives in parentheses."""
+    """Return a table cell: the kind of constraint that enforces a call.
+
+    In parentheses: other kinds, for backends that support fewer constraints, and ``by tokenizer`` if the
+    form of calls depends on the vocabulary.
+    """
     kinds: list[str] = []
     for constraints in (("native", "json"), ("json",), ("native",)):
         try:

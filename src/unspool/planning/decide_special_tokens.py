@@ -1,8 +1,8 @@
 """Decision PRE.1: whether the detokenizer may strip special tokens.
 
-``skip_special_tokens`` removes only those added tokens that the vocabulary flags as special: it keeps Qwen's
-``<tool_call>`` and removes Llama's ``<|python_tag|>``.  So the decision depends on whether the vocabulary
-flags the markers that the parser needs.
+``skip_special_tokens`` removes only those added tokens that the vocabulary flags as special.  For example, it
+removes Llama's ``<|python_tag|>`` but keeps Qwen's ``<tool_call>``.  So the decision depends on whether the
+vocabulary flags the markers that the parser needs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def decide_skip_special_tokens(context: PlanContext, *, calls: bool, reasoning: 
 
 
 def _reasons(context: PlanContext, *, calls: bool, reasoning: bool) -> tuple[str, str]:
-    """Return the reason to keep special tokens (empty if there is none), and the reason to strip them."""
+    """Return the reason to keep special tokens, empty if there is none, and the reason to strip them."""
     if context.tokenizer is not None:
         tokens = stripped_markers(context.dialect, context.tokenizer, calls=calls, reasoning=reasoning)
         more = ", ..." if len(tokens) > 3 else ""
@@ -100,7 +100,10 @@ def skipped_tokens(tokenizer: object) -> frozenset[str]:
 
 
 def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
-    """Yield the templates whose markers may occur in an output; those of calls and reasoning if requested.
+    """Yield the templates that contain the markers of an output.
+
+    :param calls: True to include the templates of calls.
+    :param reasoning: True to include the templates of reasoning.
 
     Message boundaries and stop tokens are left out.  The parser removes them anyway, so the
     detokenizer may strip them.
@@ -120,9 +123,13 @@ def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
 
 
 def stripped_markers(dialect: Dialect, tokenizer: object, *, calls: bool, reasoning: bool) -> tuple[str, ...]:
-    """Return the special tokens that the parser needs; those of calls and reasoning if requested."""
+    """Return the tokens that ``skip_special_tokens`` would strip although the parser needs them.
+
+    :param calls: True if the parser needs the markers of calls.
+    :param reasoning: True if the parser needs the markers of reasoning.
+    """
     templates = tuple(markers(dialect, calls=calls, reasoning=reasoning))
-    # A single character or whitespace is not a marker.
+    # Tokens that consist of one character or of whitespace are not markers.
     return tuple(
         token
         for token in sorted(skipped_tokens(tokenizer))

@@ -26,7 +26,7 @@ def without_reasoning(dialect: Dialect) -> Dialect:
 
 @lru_cache(maxsize=1024)
 def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
-    """Return a dialect for JSON that a schema constrains; the family's own reasoning may come before it.
+    """Return a dialect for output that a JSON schema constrains, except for the family's reasoning before it.
 
     For ``tool_choice=required`` the output is an array of objects with name and arguments.
     For a named function, some engines write such an array, too, but others write only the
@@ -39,7 +39,7 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
     """
     plain = get_dialect("generic_json")
     sections: tuple[str, ...] = ("^{calls}",) if name else plain.section
-    if strip:  # some models write only the opening marker, others the closing marker as well
+    if strip:  # some models write only the opening marker, others also the closing marker
         leads = (f"^{strip}\n", f"^{strip}\n</{strip[1:]}\n")
         anchored = [section[1:] for section in sections if section.startswith("^")]
         sections += tuple(lead + section for lead in leads for section in anchored)

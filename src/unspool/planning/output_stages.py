@@ -1,4 +1,4 @@
-"""Stages that process the events of one choice's parser; a stage takes events and returns events.
+"""Stages that process the parser's events for one choice; a stage takes events and returns events.
 
 The dialect describes how a model writes, and the parser implements it.  Rules that depend on the request are
 implemented by stages:
@@ -32,8 +32,7 @@ from ..events import (
 )
 
 MAX_WHITESPACE: Final = 1024
-"""Maximum length of whitespace before a marker or a JSON document.  If there is more whitespace, it is
-content."""
+"""Maximum length of whitespace before a marker or a JSON document; longer whitespace is content."""
 
 
 class Stage(Protocol):
@@ -48,10 +47,12 @@ class Stage(Protocol):
 
 
 class LeadStrip:
-    """Stage that strips a reasoning marker, and the closing one after it, from the beginning of the content.
+    """Stage that strips a reasoning marker from the beginning of the content.
 
-    It also strips whitespace before the marker, at most ``MAX_WHITESPACE`` characters.
-    Whitespace after the marker is content.
+    If the closing marker follows an opening marker, it is stripped, too.
+
+    Up to ``MAX_WHITESPACE`` characters of whitespace before a marker are also stripped.  Whitespace after the
+    last stripped marker is content.
     """
 
     __slots__ = ("_closer", "_decided", "_held", "_marker", "pending")
@@ -82,7 +83,7 @@ class LeadStrip:
         return out
 
     def _strip_length(self, *, final: bool) -> int | None:
-        """Return the number of characters to strip; None if this depends on text that has not arrived yet."""
+        """Return the number of characters to strip; None if it depends on text that has not arrived yet."""
         text = "".join(event.text for event in self._held)
         lead = len(text) - len(text.lstrip())
         if lead > MAX_WHITESPACE:
@@ -166,7 +167,7 @@ class ReasoningAsAnswer:
     def __init__(self, *, strict: bool) -> None:
         self.pending = 0
         self._strict = strict
-        """True if text after the end of reasoning is an answer even if the text is only whitespace."""
+        """True if any text after the end of reasoning is an answer, even text that is only whitespace."""
         self._held: list[Event] = []
         self._holding = True
         self._reasoning_closed = False
@@ -203,7 +204,7 @@ class ReasoningAsAnswer:
         self.pending = 0
         if not as_content:
             return out
-        # Reasoning becomes content; the reasoning markers and the whitespace around them become markup.
+        # Reasoning becomes content.  Reasoning markers, and whitespace outside reasoning, become markup.
         return [
             Text("content", event.text, event.start, event.end)
             if isinstance(event, Text) and event.channel == "reasoning"

@@ -17,7 +17,7 @@ from .derived_dialects import closer, opener
 
 _TOOLS_ADVICE: Final = "pass tools to the chat template, or describe them in the system message"
 _MAX_COMPARED: Final = 65536
-"""Maximum number of characters that are compared at the end of a message and of the prompt."""
+"""Maximum number of characters for which the ends of a message and of the prompt are compared."""
 
 
 def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
@@ -34,7 +34,7 @@ def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> Ou
 
 
 def relevant(dialect: Dialect, prompt: str, *, continues: bool = False) -> str:
-    """Return the end of a prompt, as far back as it affects the parser."""
+    """Return the last part of a prompt: all text that can affect the parser's initial state."""
     return relevant_tail(prompt, compiled_dialect(dialect), continues=continues)
 
 
@@ -56,8 +56,8 @@ def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
 def _start_of_prefill(prompt: str, prefill: str) -> int:
     """Return the offset at which the message to be continued starts in the prompt.
 
-    A template may change the whitespace of the message, or remove its beginning.  So this is the
-    start of the longest common suffix of prompt and message, regardless of whitespace.
+    A template may change whitespace in the message, or remove the beginning of the message.  So the offset is
+    the start of the longest common suffix of prompt and message; differences in whitespace are ignored.
     """
     prefill = prefill.strip()
     end = len(prompt.rstrip())
@@ -163,7 +163,7 @@ def check_tools_shown(
 
 
 def _without_seed(text: str, dialect: Dialect) -> str:
-    """Return a prompt without the reasoning and content markers at its end."""
+    """Return a prompt without any reasoning and content markers that it ends with."""
     markers = {"<think>", "</think>"}
     for template in dialect.reasoning:
         markers |= {opener(template), closer(template)}

@@ -42,8 +42,10 @@ _OTHER_VARIABLES: Final = frozenset(
         "truncate_history_thinking",
     }
 )
-"""Template variables that affect the depth of reasoning, or the reasoning of earlier turns.  They are not
-checked."""
+"""Template variables for reasoning that are passed on unchecked, because they do not turn it on or off.
+
+They affect how long the model reasons, or how the template renders the reasoning of earlier turns.
+"""
 _OWN_OPTIONS: Final = frozenset({"force_nonempty_content"})
 
 
@@ -110,8 +112,8 @@ class _Variables:
         self._check_spelling(request)
 
     def _check_spelling(self, request: Mapping[str, object]) -> None:
-        # Engines have more fields for reasoning, so an unknown field is an error only if its name is similar
-        # to a known name.
+        # Engines have reasoning fields that unspool does not know.  So an unknown field is an error only if
+        # its name is almost a known name.
         for key in request:
             if key in SWITCHES or request[key] is None or not _LOOKS_LIKE_OPTION.search(str(key)):
                 continue
@@ -148,7 +150,7 @@ class _Variables:
             raise UsageError(f"thinking.type={kind!r}: choose one of enabled, disabled, adaptive")
         budget = value.get("budget_tokens")
         if kind == "adaptive":
-            # Adaptive: the model chooses whether to reason, which is the default in most families.
+            # With `adaptive`, the model itself chooses whether to reason.  Most families do so by default.
             if kind in dict(thinking.modes):
                 self._add("thinking_mode", kind, "thinking.type")
             elif thinking.default == "off":
@@ -230,7 +232,7 @@ class _OptionReader:
         raise UsageError(f"unknown reasoning option {key!r}: {hint}")
 
     def _advice(self) -> str:
-        """Return a phrase for error messages that says which options the family supports."""
+        """Return a phrase for error messages that advises which options to use."""
         thinking = self.thinking
         if thinking.default is None:
             return f"{self.family} does not reason; leave it out"
@@ -251,14 +253,17 @@ class _OptionReader:
         raise UsageError(f"{key}={value!r}: choose true or false")
 
     def _decide(self, on: bool | None, source: str) -> None:
-        """Use the first option as the decision; raise an error for a later option that contradicts it."""
+        """Decide by this option if it is the first; raise an error if it contradicts an earlier option."""
         if self.source and on is not None and self.on is not None and on != self.on:
             raise UsageError(f"{self.source} and {source} contradict each other: keep one of them")
         if not self.source:
             self.on, self.source = on, source
 
     def _can_turn(self, on: bool, supported: bool) -> bool:
-        """Return whether the family's reasoning can be turned on (or off), or is always on (or off)."""
+        """Return whether the family's reasoning can be in this state (on or off).
+
+        :param supported: True if the family has the option that was used to switch reasoning.
+        """
         default = self.thinking.default
         if default is None:
             return not on

@@ -1,9 +1,12 @@
 """Playground: a page that shows how an output is parsed, and the functions behind it.
 
-The page (``static/``) runs in two places.  The static page on the website calls the library in the browser.
-The gateway also serves the page, which then calls the gateway.  In both cases :func:`answer` handles the
-page's requests.  This function uses only the data in the request, and returns errors as answers, because
-users may type anything.
+The page (``static/``) can be opened in two places:
+
+* On the website, the page runs the library in the browser.
+* The gateway also serves the page, which then sends its requests to the gateway.
+
+In both cases :func:`answer` handles the page's requests.  This function uses only the data in the request.
+Users may type anything, so it returns errors as answers.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _FUNCTIONS: Final = {
 }
 """Import paths of the functions, keyed by the value of ``ask``.
 
-A function is imported at its first use, because importing takes seconds in a browser.
+A function is imported when it is first needed, because importing all of them takes seconds in a browser.
 """
 
 

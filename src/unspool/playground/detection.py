@@ -20,9 +20,9 @@ from .request_fields import read_field
 def detect_dialect(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the dialect of an uploaded file, with the evidence for it.
 
-    The request contains the file's ``name``, and its contents as ``text`` or, if they are
-    binary, as ``base64``.  The answer has the fields of ``unspool detect --json``, and ``use``:
-    the value to send as ``dialect`` in later requests.
+    The request has the field ``name`` (the file's name) and one field for the contents of the file: ``text``,
+    or ``base64`` if they are binary.  The answer has the fields of ``unspool detect --json``, and the field
+    ``use``, which contains the value to send as ``dialect`` in later requests.
     """
     name = read_field(request, "name", str, "") or "the file"
     data = _data(request)

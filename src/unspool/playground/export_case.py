@@ -20,15 +20,14 @@ from .request_fields import Setup
 
 _GROUP: Final = "playground"
 _FRAGMENTS: Final = ("cut_head", "cut_marker")
-"""Kinds of diagnostics for an output that ends inside a marker, or directly after one."""
+"""Kinds of diagnostics that report an output that ends inside a marker, or directly after a marker."""
 
 
 def make_case(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the case in three forms: as JSON, as a line for ``unspool conformance``, and as readable text.
 
-    The expected result is the result of parsing with the default policies, because a case does
-    not contain policies.  If the request has no tools, the case declares the functions that the
-    output calls, because a case must have tools.
+    A case cannot contain policies, so the expected result is that of parsing with the default policies.  A
+    case must have tools, so if the request has none, the case declares the functions that the output calls.
     """
     setup = Setup.of(request)
     setup = setup.with_tools(_called_tools(setup) if setup.tools is None else setup.tools)

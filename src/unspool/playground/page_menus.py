@@ -28,7 +28,7 @@ _MENTIONED: Final = (
 
 
 def dialects(_: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all dialects, the presets of options, and the policies with their values."""
+    """Return all dialects, the presets of the page, and each policy with its possible values."""
     return {
         "version": __version__,
         "dialects": [
@@ -48,7 +48,7 @@ def dialects(_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _presets() -> Iterator[dict[str, Any]]:
-    """Yield presets: outputs with options that show typical features."""
+    """Yield the page's presets: outputs with options, which show typical features of the parser."""
     hermes, tagged, framed = list_samples(["hermes", "qwen3_coder", "harmony"])
     cut = hermes.output[: hermes.output.rindex("return")]
     for title, shown, text, reason in (
@@ -69,7 +69,7 @@ def _presets() -> Iterator[dict[str, Any]]:
 
 
 def examples(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return example outputs of a dialect: its sample output, and conformance cases by group."""
+    """Return example outputs of a dialect: its sample output, and its conformance cases in groups."""
     dialect = Setup.of(request).dialect
     (sample,) = list_samples([dialect.name])
     offered: list[Any] = [tools()]
@@ -92,7 +92,7 @@ def examples(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _case(case: TestCase, offered: list[Any]) -> dict[str, Any]:
-    """Return a case with an index into ``offered`` as its ``tools``, because many cases share a tool list."""
+    """Return a case as JSON; its ``tools`` is an index into ``offered``, as many cases share a tool list."""
     declared = list(case.tools)
     if declared not in offered:
         offered.append(declared)

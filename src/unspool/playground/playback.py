@@ -1,9 +1,9 @@
-"""Playback of an output as a stream: the complete state of the parser at any position.
+"""Playback of an output as a stream, which shows the complete state of the parser at any position.
 
 The output is cut into pieces, which arrive one after another.  A position is the number of pieces that have
 arrived; the position after the last piece stands for the end of the output.  Every request parses the output
-again.  The events do not depend on how the output is cut.  So only the last pieces are fed to the parser one
-by one, and all earlier text is fed as one chunk, which is fast even for long outputs.
+again.  The events do not depend on how the output is cut, so all text except the last pieces is fed as one
+chunk, which is fast even for long outputs.  Only the last pieces are fed to the parser one by one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..wire import ChatStream, MessagesStream, ResponsesStream
 from .request_fields import Setup, read_field
 
 _WINDOW: Final = 48
-"""Default number of pieces at the end of the arrived text that are fed one by one."""
+"""Default number of the most recent pieces that are fed one by one."""
 _KINDS: Final = [label.name.lower() for label in Label]
 _MODEL: Final = "playground"
 _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | ResponsesStream]]] = {
@@ -40,7 +40,7 @@ _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | Resp
     "messages": lambda parser: MessagesStream(parser, model=_MODEL, id="msg_0"),
     "responses": lambda parser: ResponsesStream(parser, model=_MODEL, id="resp_0", created=0),
 }
-"""Mapping from the three APIs to functions that create an encoder with fixed ids and times."""
+"""Mapping from API names to functions that create the API's stream encoder, with fixed ids and times."""
 
 
 def play(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,8 +50,8 @@ def play(request: Mapping[str, Any]) -> dict[str, Any]:
 
     * ``chunk``: the length of a piece in characters; 0 for pieces that are about as long as tokens.
     * ``position``: the number of pieces that have arrived; null for the end of the output.
-    * ``at``: instead of ``position``, the offset of a character in the last piece that has arrived.
-    * ``window``: the number of last pieces that are fed one by one; null for the default.
+    * ``at``: an alternative to ``position``: all pieces that begin before this offset have arrived.
+    * ``window``: the number of the most recent pieces that are fed one by one; null for the default.
     * ``apis``: the APIs whose chunks are returned; null for all.
     """
     setup = Setup.of(request)
@@ -73,7 +73,7 @@ def play(request: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _ends(text: str, length: int) -> Sequence[int]:
-    """Return the offsets at which the pieces end; the result is cached, because every request needs it."""
+    """Return the offsets at which the pieces end; they are cached, because every request needs them."""
     if length < 0:
         raise UsageError(f"chunk={length}: pass the length of a piece, or 0 for pieces like tokens")
     if length:
@@ -82,7 +82,7 @@ def _ends(text: str, length: int) -> Sequence[int]:
 
 
 class _Playback:
-    """Parser, together with the message builder and the encoders that use its events."""
+    """Parser, together with the message builder and the API encoders that use the parser's events."""
 
     def __init__(self, setup: Setup, apis: list[Any]) -> None:
         self._setup = setup
@@ -92,7 +92,7 @@ class _Playback:
         self._chunks: dict[str, list[dict[str, Any]]] = {api: [] for api in self._wires}
         self._events: list[Event] = []
         self._event_rows: list[dict[str, Any]] = []
-        self._visible: list[Event] = []  # events after the whitespace filter
+        self._visible: list[Event] = []  # without the whitespace that is filtered out
         self._error: MalformedOutput | None = None
         self._fed = 0
         self._finished = False
@@ -126,7 +126,8 @@ class _Playback:
                 self._visible += self._builder.feed(events)
             except MalformedOutput as error:
                 self._error = error
-                # The builder raised the error before it returned any events, so filter all events again.
+                # The builder filters whitespace, but raised an error instead of returning the filtered
+                # events.  So filter all events again.
                 self._visible = self._parser.tidy().feed(self._events)
         else:
             self._visible += events
@@ -198,10 +199,10 @@ class _Playback:
         return rows
 
     def _error_offset(self, diagnostic: Diagnostic) -> int:
-        """Return the offset of the error that a message's diagnostic describes.
+        """Return the offset of the error that a diagnostic of the message describes.
 
-        In a message, the diagnostic of a broken call has the span of the whole call.  The event
-        in the stream has the offset of the error.
+        The diagnostic in the message has the span of the whole call.  The same diagnostic among the events
+        starts at the error.
         """
         for event in reversed(self._events):
             if (
@@ -224,12 +225,12 @@ class _Playback:
         }
 
     def _spans(self, decided: int) -> list[tuple[int, int, str, bool]]:
-        """Return labelled spans that cover all text with events, without gaps."""
+        """Return labelled spans, without gaps, of all text that the events so far cover."""
         ends = ends_of_turn(self._parser.dialect)
         return _join_spans(stretches([*self._events, *self._open_call(decided)], self._visible, ends))
 
     def _open_call(self, decided: int) -> list[Event]:
-        """Return a ``CallEnd`` for the call that is open, if any, so that its text so far gets a label."""
+        """Return a ``CallEnd`` for the unfinished call, if any; without it the call's text gets no label."""
         for event in reversed(self._events):
             if isinstance(event, CallEnd):
                 break

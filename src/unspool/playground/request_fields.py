@@ -57,7 +57,7 @@ class Setup:
         )
 
     def parser(self, tokenizer: Any = None) -> Parser:
-        """Return a parser that generates the same call ids in every run."""
+        """Return a parser for this setup; it generates the same call ids in every run."""
         return Parser(
             self.dialect,
             tools=self.tools,

@@ -58,20 +58,20 @@ def _ids(request: Mapping[str, Any], name: str, text: str, tokenizer: Any) -> li
 
 @lru_cache(maxsize=1)
 def _tokenizer(text: str) -> Any:
-    """Return the tokenizer in a file; the result is cached, because the page always sends the same file."""
+    """Return the tokenizer in a file; it is cached, because the page sends the file with every request."""
     try:
         value = json.loads(text)
     except ValueError as error:
         raise UsageError(f"the file is not a tokenizer.json: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
-        raise UsageError("this JSON file has no model: drop the file that is named tokenizer.json")
+        raise UsageError("this JSON file has no field 'model': drop the file that is named tokenizer.json")
     try:
         from tokenizers import Tokenizer
     except ImportError:
         return _File(value)
     try:
         return Tokenizer.from_str(text)
-    except Exception as error:  # tokenizers raises plain Exception
+    except Exception as error:  # the tokenizers package raises plain Exception
         raise UsageError(f"tokenizers cannot read this tokenizer.json: {error}") from error
 
 

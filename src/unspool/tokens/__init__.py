@@ -1,4 +1,4 @@
-"""Labels for token ids of an output or a conversation, such as reasoning, content, arguments and markup.
+"""Labels for the tokens of an output or a conversation: reasoning, content, arguments, markup and others.
 
 >>> reading = label_tokens(ids, "hermes", tokenizer=tokenizer)  # doctest: +SKIP
 >>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP

@@ -39,9 +39,9 @@ class Turn:
     end: int
     """Position after the last token of the turn."""
     reading: Reading | None = None
-    """The parsed output, if the model wrote this turn.  Its positions are relative to ``written``."""
+    """The parsed output if the model wrote this turn; its positions are relative to ``written``."""
     written: int = 0
-    """Position of the first token of the turn that the model wrote."""
+    """Position of the first token in the turn that was written by the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def conversation(
 
     :param ids: the token ids of the conversation, with or without padding at both ends.
     :param template: the model's chat template, from which the openers of turns are derived.
-    :param openers: a mapping from the texts that begin turns to their roles, if there is no template, such as
-        ``{"<|im_start|>user\n": "user", "<|im_start|>assistant\n": "assistant"}``.
+    :param openers: an alternative to ``template``: a mapping from the texts that begin turns to the roles of
+        these turns, such as ``{"<|im_start|>user\n": "user", "<|im_start|>assistant\n": "assistant"}``.
     :param tools: the tools of the request.
     :param pad: the id of the padding token; negative ids are also padding.
     :param kwargs: additional template variables, such as ``enable_thinking``.
@@ -92,7 +92,7 @@ def conversation(
     for mark in _marks(known, openers, tokenizer, ends):
         start, end = first + mark.start, first + mark.end
         if turns and turns[-1].role == "assistant" and labels[-1] != Label.END and known[mark.start] in ends:
-            beginning = bytes([Label.END])  # this opener also ends the model's turn
+            beginning = bytes([Label.END])  # the first token of this opener ends the model's turn
         else:
             beginning = b"\0"
         opener = bytearray(beginning * bool(mark.length) + bytes(mark.length)[1:])
@@ -122,7 +122,7 @@ class _Mark(NamedTuple):
     length: int
     """Length of the turn's opener."""
     shared: bool
-    """True if the last token of the opener also contains text of the message."""
+    """True if the last token of the opener also contains the beginning of the message."""
     end: int
 
 
@@ -144,7 +144,7 @@ def _marks(
     text = decoder.decode(ids)
     starts = list(accumulate(widths, initial=0))
     found = [_Mark("system", 0, 0, False, len(ids))]
-    # Longer openers are tried first, because an opener may be the beginning of another one.
+    # One opener may be the beginning of another opener, so the longest opener that matches is used.
     for match in re.finditer("|".join(map(re.escape, sorted(roles, key=len, reverse=True))), text):
         role = roles[match[0]]
         opener_start, opener_end = (
@@ -154,7 +154,7 @@ def _marks(
         start, after = bisect_left(starts, opener_start), bisect_left(starts, opener_end)
         last = found[-1]
         if role == last.role == "assistant" and ends.isdisjoint(ids[last.start + last.length : start]):
-            continue  # not a new turn: the model wrote another message, with its header, in the same turn
+            continue  # not a new turn, but another message header in the model's turn
         found[-1] = last._replace(end=start)
         found.append(_Mark(role, start, after - start, starts[after] != opener_end, len(ids)))
     return (mark for mark in found if mark.start < mark.end)

@@ -81,11 +81,11 @@ class Reading:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Offsets at which the texts of the tokens begin."""
+        """For each token, the offset in the decoded text at which the token's text begins."""
         return list(accumulate(self._widths, initial=0))[:-1]
 
     def span(self, start: int, end: int) -> Span:
-        """Return the span of the tokens that contain the given span of characters."""
+        """Return the span, in tokens, that contains the characters from ``start`` to ``end``."""
         starts, widths = self._starts, self._widths
         if not starts:
             return 0, 0
@@ -100,7 +100,7 @@ class Reading:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """Spans of the events, in tokens."""
+        """For each event, its span in tokens."""
         return [self.span(event.start, event.end) for event in self.events]
 
     @cached_property

@@ -1,15 +1,17 @@
 """Next prompt of a multi-turn conversation, which consists of the sampled ids and a suffix.
 
-Encoding the whole conversation again would change sampled ids.  For the same text, the tokenizer may choose
-tokens that the model did not choose, and the template may format arguments differently.  So this module keeps
-the sampled ids.  It renders a conversation in which a placeholder replaces the text of the model's last turn,
-and the new messages follow.  The rendered text after the placeholder is the suffix.
+Encoding the whole conversation again could change sampled ids, for two reasons.  The tokenizer may split the
+same text into other tokens than the model did, and the template may format arguments differently.  So this
+module keeps the sampled ids.  To find the suffix, it renders a conversation in which a placeholder replaces
+the text of the model's last turn, followed by the new messages.  The rendered text after the placeholder is
+the suffix.
 
-This module never guesses.  The ids do not show everything about the conversation, for instance whether
-there was a system message, or which tools were offered.  The module renders a conversation for each
-possibility, and if their suffixes differ, it returns the reason instead of a prompt.  The suffix is
-encoded separately.  This is safe only if the suffix begins with a special token, because tokenizers
-never merge text across a special token.
+This module never guesses.  The ids do not show everything about the conversation, for instance whether there
+was a system message, or which tools were offered.  The module renders one conversation for each possibility.
+If the suffixes of these conversations differ, it returns the reason instead of a prompt.
+
+The suffix is encoded separately.  This is safe only if the suffix begins with a special token, because
+tokenizers never merge text across a special token.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = ("unspool_first", "unspool_other")
 _IDS: Final = ("unspool0", "unspool1")
-"""Prefixes of placeholder call ids; a prefix and one digit have nine characters, like Mistral's ids."""
+"""Prefixes of placeholder call ids; one digit is added, because Mistral's ids have nine characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Extension:
     If there is no prompt, encode the whole conversation again, and do not train on the ids that changed.
     """
     difference: Difference | None = None
-    """The first difference between the texts, if a difference is the reason."""
+    """The first difference between two rendered texts, if ``why`` is that they differ."""
 
     def __bool__(self) -> bool:
         return self.ids is not None
@@ -123,31 +125,36 @@ def _rejection(error: ChatTemplateError | None) -> _NoExtension:
 
 
 class _Conversation(NamedTuple):
-    """Conversation that the ids may contain; several variants of the conversation are possible."""
+    """One of the conversations that would explain the ids; several such variants are possible."""
 
     history: Sequence[ChatMessage]
     turn: ChatMessage
     tools: Sequence[object] | None
     depends: str
-    """Assumption of this variant, for error messages; empty for the basic variant."""
+    """Assumption on which this variant depends, for error messages; empty for the basic variant."""
 
 
 _Preceding: TypeAlias = Literal["question", "result", "either"]
 
 
 class _LastTurn(NamedTuple):
-    """Facts about the model's last turn that the ids show."""
+    """Facts about the model's last turn; they can be derived from the ids."""
 
     text: str
     lead: str | None
-    """Empty block of reasoning before the answer, or an empty string; None if the turn contains reasoning."""
+    """The empty reasoning block before the answer.
+
+    It is an empty string if there is no such block, and None if the turn contains reasoning.
+    """
     turns_before: bool
     """True if the conversation contains earlier turns of the model."""
     reasoned_before: bool
     """True if an earlier turn of the model contains reasoning."""
     preceded_by: _Preceding
-    """Kind of message before the turn: a question, a call's result, or ``either`` if the ids do not show
-    it."""
+    """Kind of message before the turn: ``question``, or ``result`` for the result of a call.
+
+    It is ``either`` if the model's turns begin in the same way after both kinds.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +224,7 @@ class _Extender:
         if not places:
             shown = " or ".join(map(repr, headers.values()))
             raise _NoExtension(
-                f"The ids contain no turn of the model that begins as in this template: {shown}."
+                f"The ids contain no turn of the model: in this template, such a turn begins with {shown}."
             )
         start, preceded_by = max(places)
         back = {char: token for token, char in code_points.items()}
@@ -229,7 +236,7 @@ class _Extender:
         return _LastTurn(last, lead, turns > 1, reasoned_before, preceded_by)
 
     def headers(self) -> dict[_Preceding, str]:
-        """Return the texts with which the model's turns begin, keyed by the kind of the message before."""
+        """Return the texts that begin the model's turns, keyed by the kind of the preceding message."""
         wants = self.template.capabilities
         renderer = ConversationRenderer(self.template, self.tools or None, self.variables)
         question = [make_message(wants, "user", QUESTION)]
@@ -281,7 +288,7 @@ class _Extender:
         )
 
     def round(self, *, thought: bool) -> list[ChatMessage]:
-        """Return messages for an earlier turn of the model: a placeholder call and its result."""
+        """Return messages that stand for an earlier turn of the model: a placeholder call and its result."""
         call = ProbeCall("unspool77", _NAMES[0])
         return make_round(
             self.template.capabilities, find_reasoning_markers(self.template), thought=thought, call=call
@@ -308,7 +315,7 @@ class _Extender:
                 history[:first]
             )
         except ChatTemplateError:
-            return  # the same error is reported later, when the whole conversation is rendered
+            return  # rendering the whole conversation will report the same error
         expected = list(self.tokenizer.encode(prompt.header))
         if self.ids[: len(expected)] != expected:
             given = Detokenizer(self.tokenizer, {}).decode(self.ids[: len(expected) + 20])
@@ -335,7 +342,7 @@ class _Extender:
     # -- the end of the model's turn
 
     def joined(self, text: str, found: ExtendedConversation, *, calls: bool) -> Extension:
-        """Return the extension: the ids, and the part of ``found.rest`` that the ids do not contain."""
+        """Return the ids, extended by the part of ``found.rest`` that they do not contain yet."""
         special = self.tokenizer.special_tokens()
         gap, rest = self.split(found)
         ending = list(self.tokenizer.encode(rest))
@@ -351,13 +358,13 @@ class _Extender:
         if gap and begin == 0 and not _without(text, special, self.ids[len(self.ids) - end :]).endswith(gap):
             raise _NoExtension(
                 f"The template writes {gap!r} between the model's text and the end of its turn, but the ids "
-                "contain something else there."
+                "contain other text between them."
             )
         suffix = ending[end:]
         return Extension([*self.ids, *suffix], suffix)
 
     def split(self, found: ExtendedConversation) -> tuple[str, str]:
-        """Split the text that follows the model's output at the start of the first special token."""
+        """Split the text that the template writes after the model's output at its first special token."""
         literals = "|".join(
             map(re.escape, sorted(self.tokenizer.special_tokens().values(), key=len, reverse=True))
         )
@@ -378,7 +385,7 @@ class _Extender:
         usual = special.get(ends[-1], "") if ends else ""
         if last and last not in found.own:
             raise _NoExtension(
-                f"The ids end with {last}, but the template writes {usual or found.rest[:20]!r} there: "
+                f"The ids end with {last}, but the template writes {usual or found.rest[:20]!r} instead: "
                 f"remove {last} if it only ended the generation."
             )
         if calls and len(ends) > 1 and last not in {special[id] for id in ends}:
@@ -391,7 +398,10 @@ class _Extender:
 
 
 def _overlap(ids: Sequence[int], ending: Sequence[int], special: Mapping[int, str]) -> tuple[int, int]:
-    """Return the start and end of the longest span of ``ending`` with which the ids end."""
+    """Return the start and end of the part of ``ending`` with which ``ids`` ends; 0, 0 if there is none.
+
+    The part begins with a special token.  If there are several such parts, the last one is returned.
+    """
     for end in range(len(ending), 0, -1):
         for begin in range(end):
             if ending[begin] in special and list(ids[-(end - begin) :]) == list(ending[begin:end]):
@@ -408,7 +418,11 @@ def _without(text: str, special: Mapping[int, str], tail: Sequence[int]) -> str:
 def _reasoning(
     before: str, last: str, marks: ReasoningMarkers | None, code_points: Mapping[str, str]
 ) -> tuple[str | None, bool]:
-    """Return ``_LastTurn.lead`` for the last turn, and whether earlier turns contain reasoning."""
+    """Return the values of ``lead`` and ``reasoned_before`` for ``_LastTurn``.
+
+    :param before: the conversation before the model's last turn.
+    :param last: the text of the model's last turn.
+    """
     if marks is None:
         return "", False
     opener, closer = (substitute(mark, code_points) for mark in marks[:2])

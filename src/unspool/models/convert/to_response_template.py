@@ -5,13 +5,13 @@ A response template consists of regions.  Each region has an opening marker (ope
 
 * Text outside all regions is content; engines remove the closers that the content field declares.  So the
   markers of sections, answers and the end of the turn are all declared as closers of content.
-* A region ends at the first closer in the text, so a call must have its own closer.
+* A region ends at the first occurrence of its closer, so every call must have a closer of its own.
 * Engines find the end of reasoning by comparing tokens, so reasoning markers are literals without
   whitespace.
 * Openers of calls include the whitespace before them; otherwise the newline between two calls would be
   content.
-* Only the start of a pattern can be optional.  Engines accept a match as soon as the required part is
-  there, so an optional part at the end would become content.
+* Only the start of a pattern can be optional.  Engines accept a match as soon as the required part of the
+  pattern has matched, so text that matches an optional part at the end would become content.
 
 The result covers the form in which a dialect renders a message, not every form that the dialect can parse:
 only the first call, section and param templates are used.  A dialect that a response template cannot
@@ -53,7 +53,7 @@ _NOTATIONS: Final = {
     "loose": "arguments as Python keywords without escapes",
 }
 _TYPED: Final = ("type", "string")
-"""Placeholders that hold the type of a value."""
+"""Names of the template placeholders that stand for the type of a parameter's value."""
 
 
 class ExportError(UsageError):
@@ -159,8 +159,8 @@ class _Conversion:
             anchors = [_CHATML_TURN]
         if not anchors:
             self.fail("the start of a turn, which depends on the chat template: pass anchor= or --anchor")
-        # The whitespace is part of the anchor.  If it were content, engines would assume that the answer
-        # has started.
+        # The anchor also matches whitespace after the start of the turn.  Otherwise engines would treat this
+        # whitespace as content, and assume that the answer has started.
         return _either(anchors) + r"\s*"
 
     # -- text
@@ -173,14 +173,17 @@ class _Conversion:
             body.partition("{text}") for marks, body in found if "^" not in marks and "{_}" not in body
         ]
         openers, closers = ([wrapper[side].strip() for wrapper in wrappers] for side in (0, 2))
-        # An opener that is a prefix of another opener would match too early.
+        # Leave out each opener that is a prefix of another opener, because it would match too early.
         openers = [
             each for each in openers if not any(other != each and other.startswith(each) for other in openers)
         ]
         return {"open": _literals(openers), "close": _literals(closers), "content": "text"}
 
     def content(self, dropped: Iterable[str]) -> dict[str, Any]:
-        """Return the template's content field; its closers are the markers to remove from content."""
+        """Return the field of the response template for content.
+
+        Its closers are the markers that engines must remove from the content.
+        """
         dialect = self.dialect
         patterns = [*dropped]
         for template in dialect.content:
@@ -199,7 +202,7 @@ class _Conversion:
     # -- calls
 
     def calls(self) -> tuple[dict[str, Any], list[str]]:
-        """Return the template's field for calls, and patterns for markers to remove around calls."""
+        """Return the response template's field for calls, and the patterns of other markers to remove."""
         dialect = self.dialect
         section = split_marks(dialect.section[0])[1]
         before, _, after = split_at(reading_pieces(section), "calls")
@@ -224,7 +227,7 @@ class _Conversion:
         return field, [around[1]] if around[1] else []
 
     def array(self, before: Sequence[Piece], after: Sequence[Piece]) -> dict[str, Any] | None:
-        """Return the field for calls if the section is a JSON list of calls; otherwise None."""
+        """Return the field for calls if the dialect writes calls as a JSON list; otherwise None."""
         opener = "".join(piece.text for piece in before).strip()
         closer = "".join(piece.text for piece in after).strip()
         if not (opener.endswith("[") and closer.startswith("]")):
@@ -247,7 +250,7 @@ class _Conversion:
         }
 
     def payload(self, payload: Placeholder) -> dict[str, Any]:
-        """Return the entries that tell engines how to read the text between a call's markers."""
+        """Return the keys and values that tell engines how to read the text between a call's markers."""
         if payload.field == "params":
             return {
                 "repeats": True,
@@ -285,7 +288,8 @@ class _Conversion:
     def param(self) -> str:
         """Return the pattern of a parameter.
 
-        If several templates differ only in whitespace, the longest one is used.
+        If several of the dialect's ``param`` templates differ from the first only in whitespace, the longest
+        of these templates is used.
         """
         first = self.dialect.param[0]
         alike = [each for each in self.dialect.param if "".join(each.split()) == "".join(first.split())]
@@ -299,7 +303,7 @@ class _Conversion:
         return _pattern(pieces)
 
     def opener(self, head: Sequence[Piece], field: dict[str, Any]) -> str:
-        """Return the pattern of a call's opener, with groups for the name and the id of the call."""
+        """Return the pattern of a call's opener, which captures the call's name and id in groups."""
         form = split_marks(self.dialect.names.forms[0])[1]
         named = "name" in _groups(head)
         if named and form != "{name}":
@@ -336,14 +340,14 @@ def _either(texts: Sequence[str]) -> str:
 
 
 def _closing(tail: Sequence[Piece]) -> dict[str, Any]:
-    """Return the closer of a region, as a literal if possible, because engines prefer literals."""
+    """Return the closer of a region: a literal if possible (engines prefer literals), otherwise a pattern."""
     if len(tail) == 1 and len(split_at_control_tokens(tail[0].text)) == 1:
         return {"close": tail[0].text}
     return {"close_pattern": _pattern(tail)}
 
 
 def _solid(pieces: Sequence[Piece], *, end: bool = True) -> tuple[Piece, ...]:
-    """Remove whitespace pieces from the start of a sequence, and from its end unless ``end`` is false."""
+    """Remove the template's whitespace pieces at its start, and also at its end unless ``end`` is false."""
     kept = list(pieces)
     while kept and isinstance(kept[0], Space | LineFeed):
         del kept[0]
@@ -353,7 +357,7 @@ def _solid(pieces: Sequence[Piece], *, end: bool = True) -> tuple[Piece, ...]:
 
 
 def _marker(pieces: Sequence[Piece]) -> str:
-    """Return the pattern of a marker, or an empty string if the marker contains no literal."""
+    """Return the pattern of a marker without outer whitespace; empty if the marker contains no literal."""
     return _pattern(_solid(pieces)) if any(isinstance(piece, Literal) for piece in pieces) else ""
 
 
@@ -364,21 +368,21 @@ def _groups(pieces: Iterable[Piece]) -> set[str]:
 
 
 def _payload_start(dialect: Dialect, field: dict[str, Any]) -> str:
-    """Return the first character of a call's payload; this character ends the function name."""
+    """Return the first character after a function name: the first character of the call's payload."""
     if field["content"] == "json":
         return "{"
     return dialect.param[0].strip()[:1]
 
 
 def _after(pieces: Iterable[Piece], default: str) -> str:
-    """Return the first character of the first literal, or the default if there is no literal."""
+    """Return the first character of the first literal, or ``default`` if there is no literal."""
     return next((piece.text[0] for piece in pieces if isinstance(piece, Literal | Attributes)), default)
 
 
 def _pattern(pieces: Sequence[Piece], before: str = "") -> str:
     """Convert the pieces of a template to a regular expression.
 
-    :param before: the character that follows the pieces.
+    :param before: the character before which the text ends, if the template ends with a placeholder.
     """
     return "".join(_regexes(pieces, before))
 

@@ -90,10 +90,12 @@ def detect(
 ) -> Detection:
     """Detect the dialect of a model from the text of its chat template.
 
-    This function opens no file and no connection; ``unspool.models`` has ``detect_model`` for files and names
-    of models, and ``detect_server``.  If the dialect had to be inferred from the template, this function also
-    emits a ``UserWarning``.  An inferred dialect parses everything that the template renders, but the model
-    may write other forms, too.
+    This function opens no files or connections.  For files and model names, use
+    :func:`~unspool.models.detect_model`; for servers, :func:`~unspool.models.detect_server`.
+
+    If no registered dialect can parse the template's calls, a dialect is inferred from the template, and a
+    ``UserWarning`` is emitted.  An inferred dialect parses everything that the template renders, but the
+    model may write other forms, too.
 
     :param template: the text of a chat template, or the contents of ``tokenizer_config.json`` as a mapping.
     :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect.
@@ -140,7 +142,7 @@ def detect_server(
 
 
 def _warned(detection: Detection) -> Detection:
-    """Return a detection, after a warning if its dialect was inferred."""
+    """Return the detection; first emit a ``UserWarning`` if its dialect was inferred."""
     if detection.inferred:
         warnings.warn(
             "no registered dialect reads what this chat template renders, so one was inferred from it: "
@@ -205,7 +207,7 @@ class _TemplateDetection:
             )
 
     def result(self) -> Detection:
-        """Detect the dialect, and add a note if the template accepts content only as a list of parts."""
+        """Detect the dialect, and note the roles for which the template accepts content only as a list."""
         detection = self.detect()
         roles = ", ".join(sorted(self.wants.roles_with_parts_only))
         if not roles:
@@ -214,7 +216,7 @@ class _TemplateDetection:
         return replace(detection, evidence=(*detection.evidence, why))
 
     def detect(self) -> Detection:
-        """Detect the dialect, from the first turn that at least one dialect parses exactly."""
+        """Detect the dialect from the first of the ``turns`` that at least one dialect parses exactly."""
         if self.wants.calls == "none":
             return self.without_calls()
         unread_turn = ""
@@ -227,7 +229,10 @@ class _TemplateDetection:
         return self.unread(unread_turn)
 
     def turns(self) -> Iterator[tuple[RenderedTurn, Message]]:
-        """Yield rendered turns that contain calls, each with its message; the hardest to parse is first."""
+        """Yield rendered turns that contain calls, each with its message; the hardest to parse comes first.
+
+        A turn with content and two calls is harder to parse than a turn with one call.
+        """
         counts = (2, 1) if self.wants.calls == "many" else (1,)
         contents = (_CONTENT, None) if self.wants.content_before_calls else (None,)
         for count in counts:
@@ -235,8 +240,8 @@ class _TemplateDetection:
                 message = Message(content=content, tool_calls=_CALLS[:count])
                 rendered = self.template.render_turn(message)
                 if content is not None:
-                    # The turn starts at the content.  Otherwise a dialect would be rejected because of text
-                    # before the content, such as an empty block of reasoning.
+                    # Move text before the content, such as an empty reasoning block, to the prompt: a dialect
+                    # that cannot parse this text may still be the right one.
                     at = rendered.turn.find(content)
                     if at < 0:
                         continue
@@ -304,7 +309,10 @@ class _TemplateDetection:
         )
 
     def hint(self) -> Dialect | None:
-        """Return the dialect whose call markers or fingerprint appear in the template's source."""
+        """Return the dialect whose call markers or fingerprint appear in the template's source code, if any.
+
+        The source code may mention calls that the template does not render.
+        """
         ranked: list[tuple[int, int, Dialect]] = []
         for dialect in self.dialects:
             marks = [mark for mark in dialect.family.fingerprint if mark in self.haystack]
@@ -439,14 +447,14 @@ class _TemplateDetection:
     def with_readable_reasoning(
         self, dialect: Dialect | None, rendered: RenderedTurn, message: Message
     ) -> Dialect | None:
-        """Return the first of the ``combinations`` that can parse the reasoning of a turn."""
+        """Return the first of the dialect's ``combinations`` that can parse the reasoning in a turn."""
         for combination in self.combinations(dialect):
             if _reads_reasoning(combination, rendered, message):
                 return combination
         return None
 
     def with_known_seed(self, dialect: Dialect | None) -> Dialect | None:
-        """Return the first of the ``combinations`` that declares the reasoning marker at the prompt's end."""
+        """Return the first of the dialect's ``combinations`` that knows the prompt's reasoning opener."""
         return next(
             (each for each in self.combinations(dialect) if self.output_start(each) is not None), None
         )
@@ -465,10 +473,10 @@ class _TemplateDetection:
                 yield combined(base, other)
 
     def output_start(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
-        """Return the reasoning marker at the end of the prompt, and the channel in which an output begins.
+        """Return the reasoning opener at the end of the prompt, and the channel in which an output begins.
 
-        The marker is empty if the prompt does not open reasoning.  Return None if the prompt ends with a
-        reasoning marker that the dialect does not declare.
+        The opener is empty if the prompt does not open reasoning.  Return None if the prompt ends with a
+        reasoning opener that the dialect does not declare.
         """
         begins = "content" if dialect is None else _start_channel(dialect, self.prompt)
         text = self.prompt.rstrip()
@@ -481,7 +489,7 @@ class _TemplateDetection:
         return "", begins
 
     def switches(self) -> Iterator[str]:
-        """Yield the names of the reasoning variables that change the prompt."""
+        """Yield the names of those template variables for reasoning that change this template's prompt."""
         for name, values in _SWITCH_VALUES.items():
             if re.search(rf"\b{name}\b", self.model.template) is None:
                 continue
@@ -492,7 +500,11 @@ class _TemplateDetection:
 
 
 def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple[str, str]:
-    """Return the dialect's markers if they surround the reasoning, or else the nearest tags or words."""
+    """Return the texts before and after the reasoning in a rendered turn: its opener and closer.
+
+    They are the dialect's reasoning markers if these surround the reasoning.  Otherwise they are guessed: the
+    rest of the line before the reasoning, and the first tag or text after it.
+    """
     turn, _, after = rendered.turn.partition(_REASONING)
     before = (rendered.prompt + turn).rstrip()
     for template in () if dialect is None else dialect.reasoning:
@@ -506,13 +518,13 @@ def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple
 def _start_channel(dialect: Dialect, prompt: str) -> Begins:
     """Return the channel in which the parser starts to read an output after this prompt."""
     start = output_start(dialect, relevant_tail(prompt, compiled_dialect(dialect)))
-    if start == "reasoning" or start == "content":  # noqa: PLR1714 - so that a checker can follow
+    if start == "reasoning" or start == "content":  # noqa: PLR1714 - `in` narrows no type
         return start
     return "header" if dialect.prompt.start else "content"
 
 
 def _reads_reasoning(dialect: Dialect | None, rendered: RenderedTurn, message: Message) -> bool:
-    """Return whether a dialect recovers the reasoning of a turn, and also the calls if the turn has any."""
+    """Return whether parsing a turn with a dialect recovers the turn's reasoning, and its calls if any."""
     if dialect is None:
         return False
     parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
@@ -560,7 +572,7 @@ def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
 
 
 _REPAIRS: Final = ("missing_opener", "slip", "unnamed_call")
-"""Kinds of diagnostics for calls that break the dialect's format, so that the parser had to repair them."""
+"""Kinds of diagnostics that report a repair: the call did not have the dialect's format."""
 
 
 class _Candidate:
@@ -573,9 +585,9 @@ class _Candidate:
         same_content = (parsed.content or "").strip() == (message.content or "")
         repaired = any(diagnostic.kind in _REPAIRS for diagnostic in parsed.diagnostics)
         self.exact = same_content and calls_of(parsed) == calls_of(message) and not repaired
-        """True if the dialect recovers the message from the turn."""
+        """True if parsing the turn with the dialect recovers the message without repairing a call."""
         self.clean = self.exact and not parsed.diagnostics
-        """True if the dialect recovers the message without any diagnostics."""
+        """True if the turn is parsed exactly and without any diagnostics."""
         self.renders_same = self.exact and _renders_same(dialect, message, turn)
         """True if the dialect and the template render the message identically."""
         markers = other_markers(dialect)
@@ -584,17 +596,24 @@ class _Candidate:
         self.share = len(self.markers) / len(markers) if markers else 0.0
         """The fraction of the dialect's non-call markers that occur in the template, from 0 to 1."""
         self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
-        """The texts of the family's fingerprint that occur in the template."""
+        """The fingerprint texts of the dialect's family that occur in the template."""
 
     @property
     def certainty(self) -> int:
-        """Weight of the yes-or-no evidence: fingerprint, clean parsing and identical rendering."""
+        """Points for the evidence: a matching fingerprint, parsing without diagnostics, identical rendering.
+
+        A family whose fingerprint is missing from the template loses points.
+        """
         missing = bool(self.dialect.family.fingerprint) and not self.marks
         return 4 * bool(self.marks) + 2 * self.clean + self.renders_same - 4 * missing
 
     @property
     def score(self) -> tuple[int, int, float, int]:
-        """Sort key: certainty, matching fingerprints, matching markers, number of the family's aliases."""
+        """Sort key, the most important criterion first.
+
+        The criteria are the certainty, the number of matching fingerprint texts, the share of matching
+        markers, and the number of aliases of the family.
+        """
         names = len(self.dialect.family.aliases) + len(self.dialect.family.reasoning_aliases)
         return (self.certainty, len(self.marks), self.share + 0.01 * len(self.markers), names)
 
@@ -612,7 +631,7 @@ class _Candidate:
 def _confidence(candidates: Sequence[_Candidate], *, certain: bool) -> float:
     """Return a confidence from 0 to 1, based on how clearly the first candidate beats the second.
 
-    :param certain: whether to ignore the second candidate.
+    :param certain: True if the first candidate is certainly better; then the second one is ignored.
     """
     best = candidates[0]
     alone = 1.0 if best.clean and best.renders_same else 0.95

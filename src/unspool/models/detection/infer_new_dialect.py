@@ -115,7 +115,7 @@ def infer_dialect(
 
 
 class _WrongShape(Exception):
-    """Internal error: the renderings do not have the shape that is being tried."""
+    """Internal error: the rendered calls do not have the shape that ``_Inference`` assumes."""
 
 
 class _Layout(NamedTuple):
@@ -148,7 +148,7 @@ class _Inference:
         self.values = Values()
         self.names = Names()
         self.param: tuple[str, str, str] | None = None
-        """Text of a parameter before the key, between the key and the value, and after the value."""
+        """Three texts of a parameter: before its key, between key and value, and after its value."""
         self.content_with_calls = True
         """True if a turn with calls can also have content."""
         self.evidence: list[str] = []
@@ -330,8 +330,8 @@ class _Inference:
         bare = not (layout.head + opening).strip(" \n[({")
         section = f"{glue}{opening}{{calls}}{closing}"
         sections = [f"^{section}" if bare else section]
-        # If calls are surrounded only by brackets, brackets in content look like calls.  The mark ``?`` makes
-        # the parser accept such a section only if the text inside names a tool.
+        # If only brackets surround calls, ordinary brackets in content look like calls, too.  The mark ``?``
+        # makes the parser treat bracketed text as calls only if the text names a tool.
         if bare and opening.strip():
             sections.append(f"?{section}")
         before, between, after = self.param or ("", "", "")
@@ -366,18 +366,18 @@ class _Inference:
             yield {"drop": (lead.strip(),)}
 
     def stop_markers(self, end: str) -> tuple[str, ...]:
-        """Return a tuple with the marker that ends a turn; empty if there is no such marker."""
+        """Return the marker that ends a turn, in a tuple; the tuple is empty if there is no such marker."""
         text = (end + self.render_turn(Message(content=_CONTENT)).rest).strip()
         marker = _MARKER.match(text)
         return (marker[0],) if marker else ()
 
     def whitespace_before_calls(self, layout: _Layout) -> str:
-        """Return the whitespace between content and calls, and set ``content_with_calls``."""
+        """Return the whitespace between content and calls in one turn, and set ``content_with_calls``."""
         text = self.render_turn(Message(content=_CONTENT, tool_calls=(_FIRST,))).turn
         opening = _ANY_PLACEHOLDER.split((layout.opening + layout.head).strip())[0]
         before, found, after = text.partition(_CONTENT)
         glue = after.partition(opening)[0] if opening and opening in after else ""
-        # If there is other text between content and calls, content is in a separate turn.
+        # If more than whitespace separates content and calls, the template puts content in its own turn.
         self.content_with_calls = bool(found) and not glue.strip() and _FIRST.name not in before
         return glue.strip(" ") if self.content_with_calls else ""
 
@@ -390,7 +390,7 @@ class _Inference:
         marker = _CONTENT if _CONTENT in after else _ANY_PLACEHOLDER.split(opening)[0]
         if found and marker and marker in after:
             closer = after[: after.index(marker)]
-            if closer.removesuffix(lead).strip():  # do not remove the whole closer
+            if closer.removesuffix(lead).strip():  # keep a closer that is equal to `lead`
                 closer = closer.removesuffix(lead)
             opener = before.rpartition(_CONTENT)[2]
             if not opener.strip():
@@ -446,7 +446,7 @@ class _Inference:
         """Return whether a dialect recovers a message from its rendering."""
         rendered = rendered or self.render_turn(message)
         if any(call.name not in rendered.turn for call in message.tool_calls):
-            return True  # the template refuses this message, so there is nothing to parse
+            return True  # the template cannot render this message, so it is no test
         parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
         return (
             calls_of(parsed) == calls_of(message)
@@ -537,7 +537,7 @@ def _ends_of_placeholders(text: str) -> tuple[int, int]:
 
 
 def _end_of_first_call(text: str, second: ToolCall) -> int:
-    """Return the end of the last placeholder; all placeholders must be in the first of the two calls."""
+    """Return the end of the last placeholder, in a turn in which only the first of two calls has them."""
     last = max((match.end() for match in _ANY_PLACEHOLDER.finditer(text)), default=0)
     if not last or text.find(second.name) < last:
         raise _WrongShape
@@ -545,7 +545,9 @@ def _end_of_first_call(text: str, second: ToolCall) -> int:
 
 
 def _with_index_placeholder(core: str, other: str) -> tuple[str, int]:
-    """Replace the call number with a placeholder; return the new core and the number of the first call.
+    """Replace the number of a call, if it has one, with a placeholder.
+
+    Return the first call's core (see ``_Layout``) with the placeholder, and the first call's number.
 
     :param core: the core of the first call.
     :param other: the core of the second call.
@@ -574,7 +576,7 @@ def _without_end(text: str, end: str) -> str:
 
 
 def _shared_tail(gap: str, after: str) -> str:
-    """Return the closing text of a call, which is the same after the first and the second call."""
+    """Return the closing text of a call: the text that follows both the first and the second call."""
     tail = _common_prefix(gap, after)
     while tail and not (_is_boundary(gap, len(tail)) and _is_boundary(after, len(tail))):
         tail = tail[:-1]
@@ -582,7 +584,7 @@ def _shared_tail(gap: str, after: str) -> str:
 
 
 def _shared_head(gap: str, before: str) -> str:
-    """Return the opening text of a call, which is the same before the first and the second call."""
+    """Return the opening text of a call: the text that precedes both the first and the second call."""
     head = _common_suffix(gap, before)
     while head and not (
         _is_boundary(gap, len(gap) - len(head)) and _is_boundary(before, len(before) - len(head))
@@ -592,7 +594,10 @@ def _shared_head(gap: str, before: str) -> str:
 
 
 def _opener(gap: str, before: str, after: str) -> str:
-    """Return the opener of a parameter: ``gap`` without the closer of the previous parameter."""
+    """Return the opener of a parameter, given the text between two parameters.
+
+    :param gap: the closer of the first parameter, followed by the opener of the second.
+    """
     for length in range(len(gap) + 1):
         opener = gap[length:]
         if before.endswith(opener) and after.startswith(gap[:length]) and opener[:1] in ("<", "[", "{", "|"):

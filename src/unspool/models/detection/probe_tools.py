@@ -1,4 +1,4 @@
-"""Example tools for probing a chat template, and the types of rendered turns."""
+"""Example tools for the test conversations that a chat template renders, and types for rendered turns."""
 
 from __future__ import annotations
 

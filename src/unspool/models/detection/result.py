@@ -16,8 +16,11 @@ class Reasoning:
     """Properties of reasoning in a chat template."""
 
     key: str = ""
-    """The message key that holds the reasoning of earlier turns: ``parts`` if reasoning is a part of the
-    content; empty if the template does not render reasoning."""
+    """The message key from which the template reads the reasoning of earlier turns.
+
+    The value is ``parts`` if reasoning is one of the content parts.  It is empty if the template does not
+    render reasoning.
+    """
     opener: str = ""
     """The marker that opens reasoning."""
     closer: str = ""
@@ -60,13 +63,13 @@ class Detection:
     prompt: str = ""
     """The prompt that the template rendered for a request without options."""
     hint: str = ""
-    """The name of a dialect whose call markers occur in the template, although it renders no calls."""
+    """The dialect whose calls the template mentions without rendering any; empty if there is none."""
     inferred: bool = False
     """True if the dialect was inferred from the template and is not a registered dialect."""
     warnings: tuple[str, ...] = ()
     """Problems with the template."""
     tried: bool = True
-    """True if a chat template was rendered; False if only names and markers were available."""
+    """True if a chat template was rendered; False if the dialect was chosen by names and markers only."""
 
     def __repr__(self) -> str:
         name = None if self.dialect is None else self.dialect.name

@@ -55,18 +55,19 @@ class TemplateProbe(ChatTemplate):
     ) -> str:
         """Render messages; return an empty string if the template refuses them."""
         history = normalise_history(messages, self)
-        # Some templates render calls but cannot render tools, so the last attempt is without tools.
+        # Some templates cannot render nested schemas, or any tools, but can render calls.  So try simpler
+        # tools, and then no tools.
         for candidate in (tools, FLAT_TOOLS, None):
             try:
                 return self.render(history, candidate, add_generation_prompt=generation, **variables)
             except ChatTemplateLimit:
-                raise  # exceeding a limit does not mean that the template refuses the message
+                raise  # a time or size limit was exceeded; the template did not refuse
             except ChatTemplateError:
                 continue
         return ""
 
     def render_turn(self, message: Message) -> RenderedTurn:
-        """Render an assistant message, with reasoning turned on if the template requires that."""
+        """Render an assistant message; turn reasoning on if the template renders its reasoning only then."""
         rendered = self._turns.get(message)
         if rendered is None:
             rendered = self._render_turn(message, {})
@@ -119,8 +120,8 @@ def _split_point(text: str, prompt: str) -> int:
         at += 1
     if at == len(prompt):
         return at
-    # The two texts may continue with different markers that start with the same characters, so the offset
-    # moves back to a boundary.
+    # Different markers may start with the same characters, such as ``<|im_end|>`` and ``<|im_start|>``.  So
+    # the offset moves back to the end of the last line or marker before it.
     return max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
 
 

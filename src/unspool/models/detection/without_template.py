@@ -26,7 +26,7 @@ _BY_PARSER: Final = 0.9
 _BY_NAME_AND_MARKERS: Final = 0.85
 _BY_MARKERS: Final = 0.7
 _BY_NAME: Final = 0.6
-"""Confidence for each kind of evidence."""
+"""Confidence in a dialect that was found by this kind of evidence."""
 
 
 def detect_without_template(source: Source, dialects: Iterable[Dialect]) -> Detection:
@@ -35,7 +35,7 @@ def detect_without_template(source: Source, dialects: Iterable[Dialect]) -> Dete
 
 
 class _Detection:
-    """Detection for one source, from the model's names and its Go template."""
+    """Detection of one source's dialect from its parser setting, its names and its Go template."""
 
     def __init__(self, source: Source, dialects: tuple[Dialect, ...]) -> None:
         self.source = source
@@ -43,10 +43,10 @@ class _Detection:
         self.evidence = [self.examined()]
 
     def examined(self) -> str:
-        """Return a sentence that lists the examined names and templates."""
+        """Return a sentence that says which evidence there is: a Go template, or only names."""
         if self.source.go_template:
             return "There is only a Go template, which unspool searches for markers but cannot render."
-        return "There is no chat template, so only names were looked at."
+        return "There is no chat template, so only names were compared."
 
     def detection(self) -> Detection:
         dialect = self.by_parser()
@@ -105,8 +105,8 @@ class _Detection:
                 ranked.append(((*score, len(dialect.family.aliases)), dialect))
         ranked.sort(key=lambda each: each[0], reverse=True)
         marked = {dialect: set(call_markers(dialect, params=True)) for _, dialect in ranked}
-        # A dialect whose markers are a proper subset of another dialect's markers is less specific, so it
-        # is left out.
+        # Leave out each dialect whose markers are a proper subset of another dialect's markers, because it is
+        # less specific.
         return [one for one in marked if not any(marked[one] < other for other in marked.values())]
 
     def markers_sentence(self, dialect: Dialect) -> str:

@@ -1,8 +1,12 @@
 """Checks of common server settings on an example output of the model.
 
-The checked settings are a detokenizer that removes special tokens, a tool call parser for another model
-family, and a missing reasoning parser.  Each setting is applied to the example output, and the findings
-report how the result is parsed.
+Three wrong settings are tried:
+
+1. The detokenizer removes special tokens.
+2. The tool call parser is for another model family.
+3. There is no reasoning parser.
+
+The example output is processed with each setting, and the findings report what is lost.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ ANSWER: Final = "It is 21 degrees."
 
 @dataclass(frozen=True, slots=True)
 class SettingsCheck:
-    """Search for settings that would break the output of a model without an error message."""
+    """Search for server settings that would silently lose or change parts of a model's output."""
 
     dialect: Dialect
     template: str
@@ -49,7 +53,7 @@ class SettingsCheck:
             yield from self.reasoning_parsers(text)
 
     def stripped(self, text: str, expected: Message) -> Iterator[Finding]:
-        """Yield findings about a detokenizer that removes special tokens."""
+        """Yield findings about the setting that makes the detokenizer remove special tokens."""
         setting = "skip_special_tokens=true"
         if self.vocabulary is None:
             yield self.stripped_without_tokenizer(setting)
@@ -87,7 +91,7 @@ class SettingsCheck:
         )
 
     def stripped_without_tokenizer(self, setting: str) -> Finding:
-        """Return the finding about removed special tokens, for a model without a tokenizer."""
+        """Return the finding about removed special tokens for a model whose vocabulary is unknown."""
         facts = self.facts
         kinds = (
             []
@@ -183,7 +187,7 @@ class SettingsCheck:
 
 
 def read_with_parser(parser: str, dialect: Dialect, text: str, expected: Message) -> ReadingResult:
-    """Return the result of parsing an output with an engine's parser that is meant for another dialect."""
+    """Return how well an engine's parser for another dialect would read an output of this dialect."""
     differs = DIFFERS.get((dialect.name, parser))
     if differs is not None:
         return differs

@@ -119,13 +119,13 @@ class _Doctor:
                         yield self.marker(text, role)
 
     def marker(self, text: str, role: str) -> Marker:
-        """Look up a marker in the vocabulary; a marker may consist of several tokens."""
+        """Find the tokens of which a marker consists in the vocabulary."""
         if self.vocabulary is None:
             return Marker(text, role, "unknown")
         inside = {token: id for id, token in self.vocabulary.special_tokens().items() if token in text}
         skipped = set(self.vocabulary.skipped_tokens().values())
-        # Each token in the marker is replaced by a code point of its own.  Like a tokenizer, `substitute`
-        # takes the leftmost match, and the longest one at the same position.
+        # Each token in the marker is replaced by a code point that stands for this token only.  If several
+        # tokens match, `substitute` behaves like a tokenizer: the leftmost match wins, then the longest.
         order = sorted(inside)
         code_points = {token: chr(0xD800 + number) for number, token in enumerate(order)}
         found = [
@@ -250,7 +250,7 @@ class _Doctor:
             for warning in case.warnings:
                 level: Level = "warning" if case.decisions else "problem"
                 yield Finding(level, f"Request with {case.name}: {warning}")
-            break  # all requests have the same warnings
+            break  # the other requests have the same warnings
 
     def template_findings(self) -> Iterator[Finding]:
         detection = self.detection
@@ -413,7 +413,11 @@ class _Doctor:
                 )
 
     def runs_on(self, named: str, id: int, *, of_tokenizer: bool) -> Finding:
-        """Return the finding that generation continues after the end of a turn."""
+        """Return the finding that the model keeps generating after the end of a turn.
+
+        :param named: the end-of-turn token, as it is shown to the user.
+        :param of_tokenizer: True if this token is the tokenizer's ``eos_token``.
+        """
         stops = ", ".join(map(str, self.end_ids or ()))
         text = f"A turn ends with {named}, but generation stops only at {stops}, so the model runs on"
         if self.model.kind == "gguf":

@@ -1,9 +1,9 @@
 """Tables of the engines' own parsers: the parser for each dialect, and the parsers' known defects.
 
 The names of the parsers are the names under which the releases in ``VERSIONS`` register them.  Every entry
-was tested: unspool rendered two calls, and the engine's own parser had to read them.  llama.cpp has no named
-parsers but builds a grammar from the chat template, so calls that the template rendered were checked against
-that grammar.
+was tested: unspool rendered two calls, and the engine's own parser had to parse them correctly.  llama.cpp
+has no named parsers; it builds a grammar from the chat template.  So calls that the template rendered were
+checked against that grammar.
 
 ``tests/models/test_engine_parsers.py`` repeats these tests if the engines are installed.
 ``lab/coming_from.py`` counts the defects on malformed outputs.
@@ -16,8 +16,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 EngineName: TypeAlias = Literal["vllm", "sglang", "llama.cpp"]
 LlamaCppSupport: TypeAlias = Literal["reads", "untried", "none"]
-"""``reads``: llama.cpp parses the calls of this dialect; ``untried``: no template was available for a test;
-``none``: llama.cpp does not parse them."""
+"""Support for a dialect's calls in llama.cpp.
+
+``reads``: llama.cpp parses the calls.  ``none``: it does not.  ``untried``: this could not be tested, because
+no chat template was available.
+"""
 ReadingResult: TypeAlias = Literal["fine", "wrong", "nothing"]
 """Result of parsing calls: ``fine`` (all calls correct), ``wrong`` (some calls wrong) or ``nothing`` (no
 calls found)."""
@@ -56,7 +59,8 @@ def _row(
 
 
 PARSERS: Final[Mapping[str, EngineParsers]] = {
-    # dialect: vLLM tool parser, vLLM reasoning parser, SGLang tool parser, SGLang reasoning parser, llama.cpp
+    # Columns: vLLM's tool and reasoning parsers, SGLang's tool and reasoning parsers, support in llama.cpp.
+    #
     # Calls as JSON between markers.
     "hermes": _row("hermes", "qwen3", "qwen", "qwen3", "reads"),
     "trinity": _row("hermes", "deepseek_r1", "trinity", "deepseek-r1", "untried"),
@@ -153,7 +157,7 @@ _NO_PARSERS: Final = _row(None, None, None, None, "untried")
 
 
 class _Variant(NamedTuple):
-    """Checkpoints whose dialect is shared with other models, but for which an engine has separate parsers."""
+    """Checkpoints that share a dialect with other models, but need parsers of their own in an engine."""
 
     dialect: str
     marker: str
@@ -174,7 +178,7 @@ _VARIANTS: Final = (
 
 
 class Caveat(NamedTuple):
-    """Error that an engine's parser makes on well-formed output of the model family for which it is meant."""
+    """Error that an engine's parser makes even on well-formed output of its own model family."""
 
     engine: EngineName
     parser: str
@@ -262,9 +266,9 @@ class Defect(NamedTuple):
 
     engine: EngineName
     topic: str
-    """The topic of the test outputs in which the error occurred."""
+    """The topic of those test outputs on which the parser made the error."""
     outcomes: tuple[str, ...]
-    """The outcomes of the error, as ``lab/coming_from.py`` names them."""
+    """The outcomes that count as this error, by their names in ``lab/coming_from.py``."""
     text: str
     """The description for users."""
     whole: frozenset[str]
@@ -419,7 +423,7 @@ COMMON_PARSERS: Final = (
     "glm45",
     "kimi_k2",
 )
-"""vLLM's parsers that users most often choose by mistake."""
+"""The vLLM parsers that users most often choose for a model of another family."""
 
 DIFFERS: Final[Mapping[tuple[str, str], ReadingResult]] = {
     ("deepseek_v3", "deepseek_v31"): "nothing",
@@ -428,7 +432,7 @@ DIFFERS: Final[Mapping[tuple[str, str], ReadingResult]] = {
 }
 """Results of vLLM parsers on the output of other dialects, keyed by dialect and parser.
 
-The table contains only results that differ from those of unspool's dialect with the parser's name.
+A result is listed only if unspool's own dialect of the same name as the parser gives another result.
 """
 
 ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {

@@ -22,7 +22,7 @@ _DECLARATION_CLASSES: Final = ("Dialect", "Envelope", "Names", "RequestFacts", "
 
 
 class Finding(NamedTuple):
-    """A problem with the setup, or a note about it, and how to fix the problem."""
+    """A problem with the setup and its fix, or a note about the setup."""
 
     level: Level
     text: str
@@ -35,9 +35,14 @@ class Marker(NamedTuple):
     text: str
     role: str
     kind: str
-    """``special``: tokens that ``skip_special_tokens`` removes; ``token``: added tokens that
-    ``skip_special_tokens`` keeps; ``mixed``: tokens of both kinds; ``text``: ordinary text; ``unknown``:
-    there is no tokenizer."""
+    """The kind of tokens of which the marker consists.
+
+    * ``special``: tokens that ``skip_special_tokens`` removes.
+    * ``token``: added tokens that ``skip_special_tokens`` keeps.
+    * ``mixed``: tokens of both kinds.
+    * ``text``: ordinary text.
+    * ``unknown``: there is no tokenizer.
+    """
     ids: tuple[int, ...] = ()
 
 
@@ -64,7 +69,7 @@ class Diagnosis:
     checkpoint: str
     """The checkpoint whose request facts are used; empty if the request facts of the family apply."""
     tokenizer: str
-    """The place where the vocabulary was found; empty if there is no vocabulary."""
+    """The file or other source of the vocabulary; empty if there is no vocabulary."""
     markers: tuple[Marker, ...]
     cases: tuple[TypicalRequest, ...]
     findings: tuple[Finding, ...]
@@ -72,7 +77,7 @@ class Diagnosis:
     breaks: tuple[Finding, ...]
     """Common server settings that would break the output without an error message."""
     flags: Mapping[EngineName, ServerFlags]
-    """Commands for starting a server, by engine."""
+    """Commands that start a server for the model, keyed by engine."""
     training: Training | None
     """Properties of the template that matter for training; None if there is no template."""
 
@@ -351,7 +356,7 @@ def _flag_lines(engine: EngineName, flags: ServerFlags) -> Iterator[str]:
 
 
 def _command_lines(command: str) -> Iterator[str]:
-    """Yield a command with one flag per line, so that terminals do not wrap it inside a flag."""
+    """Yield the lines of a command, one flag per line; a long line could be wrapped inside a flag."""
     yield from _fenced("sh", command.replace(" --", " \\\n    --"))
 
 
@@ -390,12 +395,12 @@ def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Format every word that contains Markdown syntax as inline code."""
+    """Format words that contain Markdown syntax as inline code, so that they are shown as they are."""
     return re.sub(r"\S*[<\[|*`]\S*?(?=[.,;:)]*(?:\s|$))", lambda word: _spanned(word[0]), text)
 
 
 def _spanned(text: str) -> str:
-    """Format text as inline code, between more backticks than any run of backticks in the text."""
+    """Format text as inline code, with delimiters longer than any run of backticks in the text."""
     runs = re.findall("`+", text)
     fence = "`" * (max(map(len, runs), default=0) + 1)
     pad = " " if runs else ""

@@ -17,8 +17,10 @@ class ServerFlags(NamedTuple):
     notes: tuple[str, ...] = ()
     """Notes on the engine's own parsers."""
     instead: str = ""
-    """The command with unspool's parsers; empty unless the engine's own parsers have faults or do not
-    exist."""
+    """The command with unspool's parsers.
+
+    It is empty if the engine's own parsers have no known faults, or if the dialect is not built in.
+    """
     because: tuple[str, ...] = ()
     """The known faults of the engine's own parsers."""
 
@@ -32,7 +34,7 @@ class ServerModel(NamedTuple):
     template: str
     """The chat template."""
     template_file: str
-    """The file of the chat template; empty if every engine uses this template by default."""
+    """The file of the chat template to pass to engines; empty if they use this template by default."""
     has_calls: bool
     """True if the dialect has tool calls."""
     has_reasoning: bool
@@ -42,7 +44,7 @@ class ServerModel(NamedTuple):
 
 
 def server_flags(model: ServerModel) -> dict[EngineName, ServerFlags]:
-    """Return the commands for a model, by engine."""
+    """Return the commands that start a server for a model, keyed by engine."""
     parsers = parsers_for(model.dialect, model.template)
     path = shlex.quote(model.model)
     vllm = [f"vllm serve {path}"]

@@ -1,9 +1,11 @@
 """Checks whether a chat template is suitable for training: prefix stability and ``{% generation %}`` marks.
 
-A trajectory is sampled turn by turn.  If the next prompt does not start with the previous prompt and output,
-training silently uses token ids that differ from the sampled ones.  Transformers builds the training mask
-from ``{% generation %}`` marks; without them, the mask is all zeros.  Both properties are checked on
-conversations in which placeholders stand for the text of the model.
+Two properties are checked, on conversations in which placeholders stand for the model's text:
+
+1. Each prompt must start with the previous prompt and output.  Otherwise training on several turns silently
+   uses token ids that differ from the sampled ones.
+2. The template must contain ``{% generation %}`` marks, from which Transformers builds the training mask.
+   Without these marks, the mask is all zeros.
 """
 
 from __future__ import annotations
@@ -42,9 +44,13 @@ class PrefixCase(NamedTuple):
     thinking: bool
     """True if the model's turns contain reasoning."""
     verdict: PrefixResult
-    """``kept``: the next prompt starts with the previous prompt and output; ``broken``: it does not;
-    ``refused``: the template fails; ``opens``: the case cannot occur, because every prompt opens
-    reasoning."""
+    """The result of the test.
+
+    * ``kept``: the next prompt starts with the previous prompt and output.
+    * ``broken``: the next prompt does not start with them.
+    * ``refused``: the template cannot render the conversation.
+    * ``opens``: turns without reasoning cannot occur, because every prompt opens reasoning.
+    """
     difference: Difference | None = None
     """The first difference between the next prompt and the previous prompt and output."""
     why: str = ""
@@ -69,7 +75,7 @@ class PrefixCase(NamedTuple):
 
 
 class MaskMarks(NamedTuple):
-    """For each part of a turn: True if ``{% generation %}`` marks the part, None if it is not rendered."""
+    """Whether ``{% generation %}`` marks each part of a turn; None for a part that is not rendered."""
 
     answer: bool
     """The content; if the content is not marked, the training mask is all zeros."""
@@ -78,7 +84,7 @@ class MaskMarks(NamedTuple):
     calls: bool | None = None
     reasoning: bool | None = None
     empty_block: bool | None = None
-    """An empty reasoning block, which is written by the template and not by the model."""
+    """An empty reasoning block; it should not be marked, because the template writes it and not the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +198,14 @@ class _Check:
         )
 
     def block(self, before: str, marks: ReasoningMarkers | None) -> tuple[int, int] | None:
-        """Return the span of an empty reasoning block's closing marker; None if there is no block."""
+        """Return the span of the marker that closes an empty reasoning block; None if there is no block."""
         at = -1 if marks is None else before.rfind(marks.closer)
         if marks is None or at < before.find(QUESTION):
             return None
         return at, at + len(marks.closer)
 
     def covers(self, text: str, last: ChatMessage) -> bool | None:
-        """Return whether text in the last message is marked; None if the template does not render it."""
+        """Return whether ``text`` in the last message is marked; None if the template leaves the text out."""
         text_rendered, spans = self.rendered(last, thinking=True)
         at = text_rendered.find(text, text_rendered.find(QUESTION))
         return _covered(at, at + len(text), spans) if at >= 0 else None

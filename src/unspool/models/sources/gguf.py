@@ -12,8 +12,8 @@ A string is stored as its length in bytes (u64), followed by UTF-8 text.  An arr
 the elements (u32), the number of elements (u64) and the elements.  All numbers in a file have the same byte
 order, which the version reveals: versions are small, so their first byte is zero only in big-endian order.
 
-The tensors after the header are never read.  So the size of the file does not matter, and a file that was
-truncated after the header is sufficient.
+The tensors after the header are never read.  So large files are read quickly, and a file that was truncated
+after the header is sufficient.
 
 A file may be untrusted, so every count and length is checked against a limit before use.  Values that are not
 needed are skipped.

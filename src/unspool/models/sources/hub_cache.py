@@ -52,7 +52,7 @@ def from_hub(text: str) -> Source | None:
 
 
 def snapshot_in(path: Path) -> tuple[Path, str] | None:
-    """Return the snapshot and model name for a directory in a cache; None for directories outside caches."""
+    """Return the snapshot directory and the model name for a path in a cache; None for any other path."""
     if path.name.startswith("models--") and (path / "snapshots").is_dir():
         return _snapshot(path, ""), path.name.removeprefix("models--").replace("--", "/", 1)
     if path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--"):
@@ -75,5 +75,5 @@ def _snapshot(directory: Path, revision: str) -> Path:
         raise UsageError(f"{directory} has no revision {revision}: download it, or leave the revision out")
     if not existing:
         raise UsageError(f"{directory} has no files: download the model again")
-    # A model that was downloaded by commit has no branch, so the newest snapshot is used.
+    # If a model was downloaded by its commit, `refs` has no branch for it.  So use the newest snapshot.
     return max(existing, key=lambda each: each.stat().st_mtime)

@@ -113,7 +113,10 @@ def find_gguf(path: Path, quantisation: str = "") -> Path | None:
 
 
 def _end_ids(path: Path, model: Mapping[str, object]) -> tuple[int, ...] | None:
-    """Return the ids of the end tokens from the generation configuration, or else the model configuration."""
+    """Return the end token ids from ``generation_config.json`` or, if they are not there, from ``model``.
+
+    :param model: the model configuration, ``config.json``.
+    """
     generation = path / "generation_config.json"
     for config in (read_json(generation) if generation.is_file() else {}, model):
         value = config.get("eos_token_id")

@@ -96,8 +96,8 @@ def _from_manifest(manifest: Mapping[str, object], blobs: Path, name: str) -> So
 def _layers(manifest: Mapping[str, object], blobs: Path) -> Iterator[tuple[str, Path]]:
     """Yield the kind and the path of each layer file that exists, in reverse order.
 
-    The caller builds a dictionary, in which the last entry of a kind wins.  So the reverse order makes the
-    first layer of each kind win.
+    The caller makes a dictionary of the pairs, in which later pairs replace earlier ones.  Because of the
+    reverse order, the dictionary contains the first layer of each kind.
     """
     entries = manifest.get("layers")
     listed = [("config", manifest.get("config"))]

@@ -30,7 +30,7 @@ _VALID_SOURCES: Final = (
     "model or the address of a server"
 )
 _MAX_PATH_LENGTH: Final = 4096
-"""Maximum length of a string that is treated as a possible path."""
+"""Maximum length of a string that may be a path; a longer string is certainly not a path."""
 _MAX_INPUT_BYTES: Final = 1 << 26
 """Maximum size of text on standard input."""
 _MAX_TEMPLATE_BYTES: Final = 1 << 20
@@ -98,7 +98,7 @@ def _is_path(path: Path) -> bool:
     try:
         return path.exists() or path.is_absolute() or path.suffix in _SUFFIXES
     except OSError:
-        return True  # for example, the name is too long; opening the file reports the error
+        return True  # the name is too long, for example: opening the file will report it
 
 
 def _from_path(path: Path) -> Source:

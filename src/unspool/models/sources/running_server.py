@@ -84,9 +84,9 @@ class _Server:
         except ValueError as error:
             raise UsageError(f"{url}: {error}: give an address such as http://127.0.0.1:8000") from error
         self.url = url.replace(f"{parts.netloc.rpartition('@')[0]}@", "", 1) if "@" in parts.netloc else url
-        """The address without user name and password, for messages."""
+        """The address for messages, without user name and password."""
         self.is_local = self._host in _LOCAL
-        """True if the server runs on this machine, so that the paths it reports can be read."""
+        """True if the server runs on this machine; then the paths that it reports can be read."""
         self.answered = False
         self.last_error = ""
         """The last error, to be shown to the user."""
@@ -216,7 +216,7 @@ def _ollama(server: _Server, model: str) -> Source | None:
 
 
 def _only_model(server: _Server) -> str:
-    """Return the name of the only loaded model; if no model is loaded, of the only downloaded model."""
+    """Return the name of the only loaded model or, if no model is loaded, of the only downloaded model."""
     names: list[str] = []
     for path in ("/api/ps", "/api/tags"):
         listed = (server.get(path) or {}).get("models")

@@ -26,7 +26,7 @@ class Vocabulary:
         self._special = frozenset(special)
 
     def token_bytes(self, id: int) -> bytes:
-        """Raise ``KeyError``, because the bytes of ordinary tokens are unknown."""
+        """Raise ``KeyError``: this vocabulary lacks ordinary tokens, so it does not know their bytes."""
         raise KeyError(id)
 
     def special_tokens(self) -> Mapping[int, str]:
@@ -39,7 +39,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Everything known about a model, and the place where it was found."""
+    """Everything known about a model, and where this information was found."""
 
     template: str
     """The chat template; empty if there is none."""
@@ -58,7 +58,7 @@ class Source:
     others: Mapping[str, str] = field(default_factory=dict)
     """Other templates of the model, keyed by file name or description."""
     kind: SourceKind = "text"
-    """The kind of place that the source was read from."""
+    """The kind of file or service from which the source was read."""
     name: str = ""
     """The name of the model."""
     vocabulary: Vocabulary | None = None

@@ -36,8 +36,8 @@ def _added_tokens(path: Path) -> list[tuple[int, str, bool]]:
     key = '"added_tokens":'
     at = text.find(key)
     try:
-        # The list of added tokens comes before the vocabulary, so decoding only the list avoids parsing
-        # twenty megabytes of JSON.
+        # Decode only the list of added tokens.  It comes before the vocabulary, which may be twenty megabytes
+        # of JSON.
         entries = json.JSONDecoder().raw_decode(text[at + len(key) :].lstrip())[0] if at >= 0 else []
     except ValueError:
         entries = read_json(path).get("added_tokens")

@@ -9,7 +9,7 @@ from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ...errors import UsageError
 
 _EXTRAS: Final = {"tokenizer.json": "tokenizers", "tekken.json": "mistral"}
-"""For each tokenizer file, the extra of unspool that installs the package for loading the file."""
+"""Mapping from tokenizer files to extras; ``unspool[EXTRA]`` installs the package that loads the file."""
 
 
 def find_tokenizer_file(directory: Path) -> Path | None:
