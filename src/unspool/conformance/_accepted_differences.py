@@ -40,7 +40,7 @@ class PolicyDifference:
 
 
 def find_reason(case: TestCase, stream: DecodedStream) -> str:
-    """Return the policies under which an answer is acceptable; empty if it is not acceptable."""
+    """Return the reasons why an answer is acceptable although it differs; empty if it is not acceptable."""
     for reason, variant in [("", case), *_variants(case)]:
         reasons = [_accepted_reason(difference) for difference in differences(variant, stream)]
         if all(reasons):
@@ -58,7 +58,8 @@ def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
 
 
 ONE_BLOCK: Final = "reasoning is parsed only in one block at the beginning"
-"""Reason for ignoring the result of a case with later reasoning, for which many parsers are not designed."""
+"""Reason for accepting any result of a case that has reasoning after other parts: many parsers expect
+reasoning only at the beginning."""
 
 
 def _has_late_reasoning(case: TestCase) -> bool:
@@ -77,11 +78,11 @@ def _accepted_reason(difference: Difference) -> str:
     return ""
 
 
-# -- changed cases
+# -- copies of a case, with the result expected under another policy
 
 
 def with_order(case: TestCase, order: Iterable[Part]) -> TestCase:
-    """Return a copy of the case with other expected parts; its expected calls and texts follow from them."""
+    """Return a copy of the case that expects these parts, with the calls and texts that follow from them."""
     calls = []
     parts: list[Part] = []
     for part in order:

@@ -34,7 +34,7 @@ SHORT_LENGTH: Final = 64
 SPLIT_COUNT: Final = 8
 """Number of positions at which ``two`` splits a longer output."""
 RANDOM_COUNT: Final = 3
-"""Number of random variants."""
+"""Number of variants that the chunking ``random`` has for each output."""
 MAX_PIECES: Final = 4000
 """Maximum number of chunks per output. It is limited, because some parsers take quadratic time."""
 

@@ -1,16 +1,16 @@
 """Report of the results as a single HTML file, whose main table is readable without scripts.
 
-The page has four parts. ``report.html`` is the frame, and ``report.css`` is the style sheet. This module
-writes the table of counts, in which every cell links to a URL fragment. The results are stored as compressed
-blocks of JSON. When a fragment is opened, ``report.js`` unpacks the blocks and shows the corresponding
-results.
+The page has four parts. ``report.html`` is the template of the page, and ``report.css`` is the style sheet.
+This module writes the table of counts, in which every cell links to a URL fragment. The results are stored as
+compressed blocks of JSON. When a fragment is opened, ``report.js`` unpacks the blocks and shows the
+corresponding results.
 
 Text from a model or a parser is inserted into the page in only two ways: through ``escape``, or in a block,
 from which the script creates text nodes but never markup. The page's content security policy forbids all
 other scripts and all connections.
 
-A *known fault* of unspool (a ruling that is marked as a defect) is included in the number of faults, like the
-failures of other parsers.
+A *known fault* of unspool is a deliberate difference that is marked as a defect. It counts as a fault, like a
+failure of another parser.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HERE: Final = Path(__file__).parent
 STATUSES: Final = ("failed", "known", "policy", "unsupported", "passed")
 """Statuses of a case on the page, from the worst to the best."""
 EVERY: Final = "*"
-"""Wildcard for all dialects or all groups in the address of a cell."""
+"""Wildcard in the URL fragment of a cell; it stands for all dialects or all groups."""
 
 
 def html_report(results: Mapping[str, Any]) -> str:
@@ -69,7 +69,8 @@ class Tally:
 
     passed: int = 0
     policy: int = 0
-    """Number of cases that differ from the expectation because of an equally valid policy."""
+    """Number of cases in which the parser differs from the expected result, but follows an equally valid
+    policy."""
     known: int = 0
     """Number of known faults, which only unspool can have."""
     failed: int = 0
@@ -293,7 +294,7 @@ class _Numbering(dict[str, int]):
 def _details(
     results: Mapping[str, Any], dialect: str, entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the details of a dialect's entries that are not in the index, keyed by parser and scenario."""
+    """Return the data block of a dialect, with the fields of results and cases that the index lacks."""
     tools = _Numbering()
     return {
         "results": {

@@ -174,7 +174,7 @@ class Runner:
 
 
 def _is_worse(run: Run, previous: Run) -> bool:
-    """Return whether a run is a more severe failure of a case than the previous run."""
+    """Return whether a run failed more severely than the previous run of the same case."""
     rank = {"passed": 0, "xfailed": 1, "failed": 2}
     if rank[run.status] != rank[previous.status]:
         return rank[run.status] > rank[previous.status]
@@ -184,7 +184,7 @@ def _is_worse(run: Run, previous: Run) -> bool:
 
 
 def _shift_cuts(chunks: Chunks, offset: int) -> Chunks:
-    """Move all chunk boundaries by ``offset`` characters, so that a request's choices have other chunks."""
+    """Move all chunk boundaries by ``offset`` characters; each choice of a request gets another offset."""
     if not offset:
         return chunks
     text = "".join(chunks)

@@ -151,7 +151,7 @@ _ITEMS: Final = [{"sku": "a", "qty": 1}, {"sku": "b,}", "qty": 2}]
 
 
 def _choose(**arguments: Any) -> Call:
-    """Create a call to the tool whose parameter schemas have alternatives."""
+    """Create a call to the tool ``choose``, whose parameters allow alternatives, for example by ``anyOf``."""
     return Call("choose", arguments)
 
 

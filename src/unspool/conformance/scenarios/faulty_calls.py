@@ -34,7 +34,7 @@ _NOT_A_CALL: Final = "A broken call is not a call; the text and calls around it 
 
 
 def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEdit:
-    """Return an edit that changes the payload of the call with the long value."""
+    """Return an edit that applies ``change`` to the arguments of the call with the value ``LONG``."""
 
     def edit(draft: Draft) -> str | None:
         if not draft.capabilities.verbatim:
@@ -57,7 +57,7 @@ def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEd
 
 
 def _replace_payload_with_prose(draft: Draft) -> str | None:
-    """Replace the payload of the call with ordinary text."""
+    """Replace the arguments of the call with ordinary text."""
     number = draft.find("payload", 0)
     if number < 0 or not draft.capabilities.enveloped:
         return "the name precedes the arguments, so a call has already begun"

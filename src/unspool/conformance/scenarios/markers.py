@@ -5,7 +5,7 @@ The rules (see also docs/policies.md and docs/rulings.md):
 - Reasoning without a closer continues until the next call.
 - A complete call without its closer is valid if it is followed by the next call or by the end of the output.
 - Calls outside a section are accepted if the dialect declares this form.
-- A stray closer of reasoning is removed. A stray closer of calls is removed if it follows a call or is a
+- A stray reasoning closer is removed. A stray closer of a call is removed if it follows a call or is a
   control token; otherwise it is text.
 - Empty sections and empty reasoning are removed.
 - A marker is treated as text if it follows a quote or a backtick, or if it opens a call but no call follows.
@@ -55,7 +55,7 @@ def _remove_pieces(pieces: list[RenderedPiece], kind: str, part: int) -> list[Re
 
 
 def _remove_marker(kind: str, part: int, *other_kinds: str) -> DraftEdit:
-    """Return an edit that removes all rendered pieces of these kinds (such as ``tail``) from one part."""
+    """Return an edit that removes markers from one part, given by their ``PieceKind`` (such as ``close``)."""
 
     def edit(draft: Draft) -> str | None:
         text_before = draft.text
@@ -110,7 +110,8 @@ def _remove_reasoning_closer(draft: Draft) -> str | None:
     text = draft.pieces[closing].text
     whitespace = text[len(text.rstrip()) :] or "\n"
     draft.pieces[closing] = RenderedPiece("close", whitespace, 0)
-    if not draft.capabilities.wrapped:  # otherwise the opening marker of the answer ends the reasoning
+    # If the dialect has markers around content, the opening marker of the answer ends the reasoning.
+    if not draft.capabilities.wrapped:
         draft.order = [
             TextSegment("reasoning", part.text) if isinstance(part, TextSegment) else part
             for part in draft.order
