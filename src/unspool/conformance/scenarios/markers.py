@@ -8,7 +8,8 @@ The rules (see also docs/policies.md and docs/rulings.md):
 - A stray reasoning closer is removed. A stray closer of a call is removed if it follows a call or is a
   control token; otherwise it is text.
 - Empty sections and empty reasoning are removed.
-- A marker is treated as text if it follows a quote or a backtick, or if it opens a call but no call follows.
+- A marker is treated as text in two cases: it follows a quote or a backtick, or it opens a call but no call
+  follows.
 """
 
 from __future__ import annotations
