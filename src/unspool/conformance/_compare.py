@@ -147,14 +147,14 @@ class _CallAlignment:
         for extra in calls[at:]:
             self.differences.append(Difference("leak", f"unexpected call: {_format_call(extra)}"))
         if len(calls) > expected_count + sum(self.sent_as_calls.values()) or len(calls) < expected_count:
-            # If the numbers of calls differ, the assignment may be wrong, so differences within calls are
-            # ignored.
+            # If the number of calls is wrong, calls may be assigned to the wrong parts. So ignore differences
+            # within calls.
             reliable = [one for one in self.differences if one.name not in ("arguments", "whitespace")]
             count_detail = f"{len(calls)} calls, expected {expected_count}"
             self.differences = reliable or [Difference("loss", count_detail)]
 
     def _add_missing(self, expected: ToolCall, calls: Sequence[ToolCall]) -> None:
-        """Record a missing call: as ``merge`` if another call contains its name or arguments."""
+        """Record a missing call: ``merge`` if another call contains its name or arguments, else ``loss``."""
         inside = expected.function.arguments.strip("{} ")
         merged = inside and any(
             inside in call.function.arguments and call.function.arguments != expected.function.arguments
@@ -323,7 +323,7 @@ class _TextComparison:
         self.differences.append(Difference(name, f"{self.channel}: {detail}"))
 
     def _check_gap(self, gap: str, allowed: Sequence[Unfinished], *, first: bool, last: bool) -> None:
-        """Check that between two segments, there is only whitespace and text of unfinished parts."""
+        """Check that a gap between two segments contains only whitespace and the text of unfinished parts."""
         rest = gap.strip()
         if not rest:
             if gap and (first or last) and not allowed:

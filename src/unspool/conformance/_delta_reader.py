@@ -106,5 +106,5 @@ def _count_visible(text: str | None) -> int:
 
 
 def count_visible(texts: Sequence[str]) -> int:
-    """Return the number of characters in these strings together, not counting whitespace."""
+    """Return the total number of characters in these strings, not counting whitespace."""
     return sum(map(_count_visible, texts))

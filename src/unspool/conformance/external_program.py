@@ -58,8 +58,8 @@ each line. The protocol is:
    ``error`` means that the parser raised an exception. ``unsupported`` names a feature that the parser does
    not claim to support; such cases are not counted as failures.
 
-If a program exceeds the time limit, exits, or writes anything else, the suite kills it, reports an error for
-the case, and starts the program again.
+If a program exceeds the time limit, exits, or writes a line that breaks this protocol, the suite kills the
+program, reports an error for the case, and starts the program again.
 """
 
 from __future__ import annotations

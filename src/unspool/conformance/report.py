@@ -72,7 +72,7 @@ class Tally:
     """Number of cases in which the parser differs from the expected result, but follows an equally valid
     policy."""
     known: int = 0
-    """Number of known faults, which only unspool can have."""
+    """Number of known faults of unspool; 0 for other parsers."""
     failed: int = 0
     unsupported: int = 0
 
@@ -106,7 +106,7 @@ class Tally:
         return ", ".join(f"{count} {word}" for word, count in words.items() if count) or "no cases"
 
     def appearance(self) -> tuple[str, str]:
-        """Return the CSS class and the text of a cell: the worst outcome and the number of cases."""
+        """Return a cell's CSS class, which shows the worst outcome, and its text with the counts."""
         if self.faults:
             share = self.faults / self.cases
             level = 1 + (share >= 0.1) + (share >= 0.34) + (share >= 0.67)
@@ -329,5 +329,5 @@ def _entry(entry: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cuts(chunks: Sequence[str], text: str) -> list[int] | list[str]:
-    """Return the length of each chunk; if chunks are abbreviated, return the chunks themselves instead."""
+    """Return the lengths of the chunks, or the chunks themselves if they are abbreviated."""
     return [len(chunk) for chunk in chunks] if "".join(chunks) == text else list(chunks)

@@ -44,9 +44,9 @@ class CaseResult:
     worst: Run | None = None
     """Run that led to the status of the case; for a passed case, the first run."""
     chunkings: dict[str, str] = field(default_factory=dict)
-    """Class of the difference for each chunking."""
+    """Mapping from the name of each chunking to the class of its difference."""
     reason: str = ""
-    """Ruling, policy difference or unsupported feature that is the reason for the status."""
+    """Reason for the status: a ruling, a policy difference or an unsupported feature."""
     minimal: tuple[TestCase, Chunks] | None = None
     """Smallest failing variant of the case, with its chunks; None if no smaller variant was found."""
 

@@ -1,4 +1,4 @@
-"""Scenarios with markers that are missing, stray, empty or only mentioned in text.
+"""Scenarios with missing, stray or quoted markers, and with empty sections or empty reasoning.
 
 The rules (see also docs/policies.md and docs/rulings.md):
 
@@ -286,7 +286,7 @@ def _remove_dropped_tokens(text: str, capabilities: Capabilities) -> str:
 
 
 def _repeat_closer(get_marker: MarkerGetter) -> DraftEdit:
-    """Return an edit that repeats a closer of reasoning or of a call."""
+    """Return an edit that repeats a reasoning closer or a call closer."""
 
     def edit(draft: Draft) -> str | None:
         marker = get_marker(draft.capabilities)

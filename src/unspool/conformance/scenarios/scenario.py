@@ -80,7 +80,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces)
 
     def call_text(self, part: int) -> str:
-        """Return the text of a call, including the separators and closing section markers after it."""
+        """Return the text of a call, and the separators and closing section markers that follow it."""
         numbers = [i for i, piece in enumerate(self.pieces) if piece.part == part]
         first, last = numbers[0], numbers[-1]
         while last + 1 < len(self.pieces) and self.pieces[last + 1].kind in ("separator", "section_close"):
