@@ -123,7 +123,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A node with a name, which helps people to read the grammar."""
+    """A node with a name; the name helps people to read the grammar."""
 
     name: str
     node: Node
@@ -209,7 +209,7 @@ def up_to(end: str, without: Iterable[str] = ()) -> Node:
 
 
 def literal_prefix(node: Node) -> str:
-    """Return the fixed start of all texts that a node allows."""
+    """Return the fixed text with which every text that a node allows begins; empty if there is none."""
     if isinstance(node, Exact):
         return node.text
     if isinstance(node, Seq) and node.parts:
@@ -224,7 +224,7 @@ def literal_prefix(node: Node) -> str:
 
 
 def strip_prefix(node: Node, prefix: str) -> Node:
-    """Return a node without the fixed text with which it begins."""
+    """Return a node for the texts that remain when ``prefix`` is removed from the texts of this node."""
     if not prefix:
         return node
     if isinstance(node, Exact) and node.text.startswith(prefix):

@@ -462,14 +462,14 @@ class BareValues(JsonValues):
 
 
 def _implied_type(schema: Mapping[str, Any]) -> str:
-    """Return the type that a schema's keywords imply; empty if they imply none."""
+    """Return the type that a schema's keywords imply (``properties``: ``object``); empty if none."""
     if "properties" in schema or "additionalProperties" in schema:
         return "object"
     return "array" if "items" in schema or "prefixItems" in schema else ""
 
 
 def count_bounds(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
-    """Return the bounds ``low`` and ``high`` of a schema; the maximum is None if missing or too large."""
+    """Return the values of the keywords ``low`` and ``high``; the second is None if missing or too large."""
     least, most = schema.get(low), schema.get(high)
     least = least if isinstance(least, int) and least > 0 else 0
     most = most if isinstance(most, int) and most <= MOST else None
@@ -501,7 +501,7 @@ def _is_number(value: object) -> bool:
 
 
 def integer_range(low: float, high: float) -> Node:
-    """Return the node for integers in an interval; without a bound, integers have at most 19 digits."""
+    """Return the node for integers in an interval; if a bound is missing, integers have at most 19 digits."""
     bound = 10**19 - 1
     first = -bound if low == -math.inf else max(int(low), -bound)
     last = bound if high == math.inf else min(int(high), bound)

@@ -1,8 +1,8 @@
 """Grammar of call parameters that are written as tags.
 
 Text between tags is not escaped.  A string is written without quotes or escapes, and any other value as JSON.
-Dialects with nested values write arrays and objects as nested tags instead of JSON.  No value may contain a
-tag that would end the value.
+Dialects with nested values write arrays and objects as nested tags instead of JSON.  A value must not contain
+a tag that would end it.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def add_text_rules(
             target = next(suffix for suffix in _suffixes(state + char) if suffix in states)
             if target:
                 targets.setdefault(target, []).append(char)
-        # All other characters lead back to the start state, which is the empty text.
+        # All other characters lead back to the start state, in which no part of a marker has been read.
         special = char_set(char for members in targets.values() for char in members)
         options.append(seq(Chars(intersection(plain, complement(special))), Ref(names[""])))
         if escape != NOTHING:
