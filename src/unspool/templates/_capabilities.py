@@ -96,7 +96,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
         return {"role": role, "content": content, **extra}
 
     def probe_parts(role: str, conversation: Callable[[object], list[ChatMessage]]) -> None:
-        """Record whether the content of messages with this role may or must be a list of parts."""
+        """Record whether messages with this role may have, or must have, a list of parts as content."""
         if _reads_text(attempt(*conversation(text_part(_TEXT)))):
             with_parts.add(role)
             if _TEXT not in attempt(*conversation(_TEXT)):
@@ -114,7 +114,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
         return message("tool", content, tool_call_id=call["id"])
 
     def in_order(text: str) -> bool:
-        """Return whether a rendering contains the content before the call, as the model wrote them."""
+        """Return whether the content comes before the call in a rendering, as in the model's output."""
         return -1 < text.find(_TEXT) < text.find("unspool_first")
 
     probe_parts("user", lambda content: [message("user", content)])

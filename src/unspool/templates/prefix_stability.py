@@ -273,7 +273,7 @@ def make_round(
 
 
 def _border(text: str, at: int) -> int:
-    """Return the offset ``at``; if it is inside a marker, return the start of this marker.
+    """Return the offset ``at`` or, if this is inside a marker, the offset at which the marker starts.
 
     Two different markers may begin with the same characters, so texts may differ inside a marker.
     """
@@ -283,9 +283,9 @@ def _border(text: str, at: int) -> int:
 
 
 def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
-    """Split a rendered turn into the turn itself and the text that the template adds after every turn.
+    """Split a rendered turn into the model's text and the text that the template adds after every turn.
 
-    The second part consists of the end of the turn and the header of the next turn.
+    The second text consists of the end of the turn and the header of the next turn.
     """
     shared = body[len(body) - _shared(body[::-1], (prompt.header + prompt.seed)[::-1]) :]
     match = re.search(TAG, shared)
