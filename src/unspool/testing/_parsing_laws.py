@@ -241,7 +241,7 @@ def difference(whole: ParseRun, other: ParseRun) -> str:
 
 
 def _fewest_chunks(whole: ParseRun, chunks: list[str]) -> ParseRun:
-    """Return a run that still differs from ``whole`` after joining as many of the chunks as possible."""
+    """Join as many chunks as possible while the run differs from ``whole``; return the last such run."""
     found = run_parser(whole.dialect, whole.case, chunks)
     at = 0
     while at + 1 < len(chunks):

@@ -298,7 +298,7 @@ def assert_policy(dialect: str | Dialect, policy: str) -> ModelOutput | None:
     """
     spec = find(dialect)
     sample, effect = SampleCall(spec), EFFECTS[policy]
-    # Calls whose payload is code are never malformed or truncated, and have no parameters.
+    # The policies do not apply to raw code, which is never malformed or truncated and has no parameters.
     is_code = sample.capabilities.payload == "code"
     if is_code or not sample.capabilities.calls or not effect.applies(sample):
         return None

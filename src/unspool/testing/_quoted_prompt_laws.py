@@ -182,7 +182,7 @@ def _assert_no_call(run: ParseRun) -> None:
 def _assert_continued(
     spec: Dialect, tools: ToolList, policy: Policies, conversation: str, whole: str
 ) -> None:
-    at = whole.rindex("Oslo") + 2  # inside an argument of the last call
+    at = whole.rindex("Oslo") + 2  # cut the last call inside an argument
     open_call, rest = whole[:at], whole[at:]
     run = run_parser(spec, ModelOutput(rest, tools, open_call, policy, continues=True))
     calls = run.message.tool_calls if run.message is not None else ()

@@ -136,7 +136,7 @@ class MessageCapabilities:
         return _canonical_arguments(expected, by_name=by_name) == _canonical_arguments(found, by_name=by_name)
 
     def openers(self) -> set[str]:
-        """Return the single characters that may start a call in the middle of text."""
+        """Return the single characters, such as ``{``, that may start a call in the middle of text."""
         found: set[str] = set()
         for section in self.spec.section:
             marks, body = split_marks(section)

@@ -189,7 +189,10 @@ def _responses_stream(chunks: Sequence[Any]) -> Received:
                 item["type"] == "function_call"
                 and pieces.get(chunk["output_index"], "{}") != item["arguments"]
             ):
-                raise ProtocolError(f"the deltas for {item} join to {pieces.get(chunk['output_index'])!r}")
+                joined = pieces.get(chunk["output_index"])
+                raise ProtocolError(
+                    f"the argument deltas join to {joined!r}, but the finished item is {item}"
+                )
             items.append(item)
     response = chunks[-1]["response"]
     if response["output"] != items:
@@ -205,7 +208,8 @@ def _responses_whole(response: Any) -> Received:
             calls.append((item["name"], item["arguments"]))
             if (item["status"] == "completed") != _is_runnable(item["arguments"]):
                 raise ProtocolError(
-                    f"the status is {item['status']} with the arguments {item['arguments']!r}"
+                    f"the status of a call is {item['status']!r}, which contradicts its arguments "
+                    f"{item['arguments']!r}"
                 )
         else:
             texts[item["type"]] += "".join(part["text"] for part in item["content"])
@@ -285,7 +289,7 @@ def _is_runnable(arguments: str) -> bool:
 
 
 def _as_text(arguments: str) -> str:
-    """Return arguments unchanged; used in place of the function that converts arguments to an object."""
+    """Return arguments unchanged; encoders normally call a function that converts them to an object."""
     return arguments
 
 
