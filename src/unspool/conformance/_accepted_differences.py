@@ -224,7 +224,7 @@ def _keep_calls_in_reasoning(case: TestCase) -> TestCase | None:
 
 
 def _start_with_reasoning(case: TestCase) -> TestCase | None:
-    """Expect that text before reasoning is part of the reasoning, because the request enables reasoning."""
+    """Expect that text before reasoning is reasoning, too, as some parsers do if reasoning is enabled."""
     order = list(case.expected_order)
     first = next((n for n, part in enumerate(order) if _is_reasoning(part)), 0)
     if not any(map(_is_content, order[:first])):
@@ -240,7 +240,7 @@ def _is_reasoning(part: Part) -> bool:
 
 
 def _keep_markers_as_text(case: TestCase) -> TestCase | None:
-    """Expect that reasoning markers are content, because the request disables reasoning."""
+    """Expect that reasoning markers are content, as some parsers do if reasoning is disabled."""
     stray = "closer of reasoning in text" in case.scenario_name or "opener of reasoning" in case.scenario_name
     if not stray or case.expected_tools_called or case.expected_reasoning:
         return None
@@ -257,6 +257,8 @@ POLICY_DIFFERENCES: Final = (
     PolicyDifference("call markup is removed if tool_choice is none", _remove_markup),
     PolicyDifference("a stray closer means that the prompt opened the reasoning", _open_reasoning_in_prompt),
     PolicyDifference("a call inside reasoning is reasoning", _keep_calls_in_reasoning),
-    PolicyDifference("with reasoning on, text before it is part of it", _start_with_reasoning),
-    PolicyDifference("with reasoning off, its markers are text", _keep_markers_as_text),
+    PolicyDifference(
+        "if reasoning is enabled, text before the reasoning is part of the reasoning", _start_with_reasoning
+    ),
+    PolicyDifference("if reasoning is disabled, reasoning markers are text", _keep_markers_as_text),
 )

@@ -136,7 +136,7 @@ class InProcess:
             return self._answer(case, choices, streaming=streaming)
         except (Unsupported, UsageError):
             raise
-        except Exception as error:  # because a parser may raise any exception
+        except Exception as error:  # any exception is a failure of the parser under test
             raise ParserFailed(f"{type(error).__name__}: {error}") from error
 
     def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:

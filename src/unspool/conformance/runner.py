@@ -1,6 +1,6 @@
 """Runner, which tests a parser with every case and every chunking.
 
-``_result_files.py`` documents the format of the results.
+``result_files.py`` documents the format of the results.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def _shorten(text: str) -> str:
 
 
 def to_json(reports: Sequence[Report]) -> Json:
-    """Convert the results of one or more parsers to the format that ``_result_files.py`` documents."""
+    """Convert the results of one or more parsers to the format that ``result_files.py`` documents."""
     named = dict.fromkeys(result.case.dialect for report in reports for result in report.results)
     entries = [entry for report in reports for entry in _entries(report)]
     keys = {entry["case"] for entry in entries}
@@ -263,7 +263,7 @@ def to_json(reports: Sequence[Report]) -> Json:
 
 
 def _samples(report: Report) -> dict[tuple[str, str], CaseResult]:
-    """Return the first passed case of each cell (see ``_result_files.py``)."""
+    """Return the first passed case of each cell (see ``result_files.py``)."""
     cases_by_key: dict[tuple[str, str], CaseResult] = {}
     for result in report.results:
         if result.status == "passed":

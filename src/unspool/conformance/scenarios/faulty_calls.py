@@ -27,7 +27,7 @@ TITLES: Final = {
     "unknown": "Unknown tools",
 }
 
-# -- malformed
+# -- group ``malformed``
 
 _BROKEN: Final = weather(LONG)
 _NOT_A_CALL: Final = "A broken call is not a call; the text and calls around it are valid."
@@ -106,7 +106,7 @@ MALFORMED: Final = (
     ),
 )
 
-# -- duplicates
+# -- group ``duplicates``
 
 _DUPLICATES_RULE: Final = "Duplicate calls are intended."
 
@@ -124,7 +124,7 @@ DUPLICATES: Final = tuple(
     Scenario("duplicates", name, parts, _DUPLICATES_RULE) for name, parts in _DUPLICATE_PARTS.items()
 )
 
-# -- unknown
+# -- group ``unknown``
 
 _ROCKET: Final = Call("launch_rocket", {"when": "now", "where": "Kourou"})
 _PASSED_ON: Final = "A call to an undeclared tool is passed on."

@@ -52,7 +52,7 @@ def _remove_pieces(pieces: list[RenderedPiece], kind: str, part: int) -> list[Re
     return [piece for piece in pieces if not (piece.kind == kind and piece.part == part)]
 
 
-# -- missing
+# -- group ``missing``
 
 
 def _remove_marker(kind: str, part: int, *other_kinds: str) -> DraftEdit:
@@ -232,7 +232,7 @@ MISSING: Final = (
 )
 
 
-# -- orphans
+# -- group ``orphans``
 
 
 def _insert_closer_first(draft: Draft) -> str | None:
@@ -373,7 +373,7 @@ ORPHANS: Final = (
     ),
 )
 
-# -- empty
+# -- group ``empty``
 
 
 def _remove_everything(draft: Draft) -> str | None:
@@ -444,7 +444,7 @@ EMPTY: Final = (
     ),
 )
 
-# -- quoted
+# -- group ``quoted``
 
 
 def _mention_marker(get_marker: MarkerGetter, sentence: str) -> DraftEdit:

@@ -27,7 +27,7 @@ TITLES: Final = {
     "choices": "Several choices at a time",
 }
 
-# -- prefilled
+# -- group ``prefilled``
 
 _CONTINUES: Final = "The output continues the end of the prompt."
 
@@ -144,7 +144,7 @@ PREFILLED: Final = (
     ),
 )
 
-# -- guided
+# -- group ``guided``
 
 _FORCED_JSON: Final = "A forced call is JSON: an array of calls, or the arguments of the named function."
 
@@ -266,7 +266,7 @@ GUIDED: Final = (
     ),
 )
 
-# -- choices
+# -- group ``choices``
 
 
 def _set_choices(n: int) -> DraftEdit:
