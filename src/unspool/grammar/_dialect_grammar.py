@@ -166,7 +166,7 @@ class GrammarBuilder:
         return SchemaValue(schema, "python", arguments=True)
 
     def envelope(self, function: Function, notation: str) -> Node:
-        """Return the node for an object that holds the name and the arguments."""
+        """Return the node for an object, in this notation, with the function's name and the arguments."""
         if notation == "json":
             return self._envelope(function, SchemaValue(function.parameters), '"')
         value = SchemaValue(function.parameters, "python")
@@ -214,7 +214,7 @@ class GrammarBuilder:
         forbidden = (*openers, *thoughts, *answers, *dropped)
         visible = (*openers, *(marker for marker in (*thoughts, *dropped) if marker not in answers))
         body = seq(self.empty_content(), calls) if required else self.answer(calls, visible)
-        # Whitespace before an answer is part of the answer.
+        # If the output may begin with content, whitespace before the content is part of the content.
         gap, lead = (NOTHING, NOTHING) if isinstance(body, Dispatch) else (self.gap(), self.lead())
         if start == "message":
             if reasoning and self.dialect.reasoning:

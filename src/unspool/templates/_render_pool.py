@@ -79,7 +79,7 @@ class _ProcessEnded(Exception):
 
 
 class _RenderProcess:
-    """Child process that renders templates, as the parent sees it."""
+    """The parent's handle for a child process that renders templates."""
 
     def __init__(self) -> None:
         self.ready = False

@@ -202,8 +202,8 @@ class ConversationRenderer:
     def header(self, history: Sequence[ChatMessage]) -> str:
         """Return the header of the model's turn.
 
-        The header is the text that the generation prompt adds after these messages.  If it adds
-        none, the last markers of the prompt are returned.
+        The header is the text that the generation prompt adds after these messages.  If it adds no text, the
+        last markers of the prompt are returned.
         """
         prompt = self.prompt(history)
         ended = self.render(history, generation=False).removesuffix(prompt.finale)

@@ -37,7 +37,8 @@ from ._parser_runs import markers
 from ._parsing_laws import POLICIES
 
 _COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")
-"""Prefixes of file names whose lines are counted: the package's files, and the code of data classes."""
+"""Prefixes of the names of files whose lines are counted: the package's files, and generated code of data
+classes (``<string>``)."""
 _WIRES: Final = (ChatStream, MessagesStream, ResponsesStream, OllamaStream)
 _CALLS: Final = (
     ToolCall("call_1", "get_weather", '{"city": "Paris, France", "days": 3}'),

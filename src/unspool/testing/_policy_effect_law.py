@@ -205,8 +205,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             ),
         },
         _unusual_spellings,
-        # The policy does not apply to other notations: their arguments are converted to JSON in canonical
-        # form.
+        # Not for other notations, whose arguments are always converted to canonical JSON.
         lambda sample: sample.notation in ("json", "params"),
     ),
     "after_calls": _Effect(
@@ -265,8 +264,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
             "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # With other values of ``commit``, an id after the arguments is ignored: the call is sent before the
-        # id.
+        # An id after the arguments is read too late for the stream, except with commit=call.
         lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
         lambda sample: sample.id in _render_with_id(sample),
     ),

@@ -54,8 +54,7 @@ def assert_round_trip(
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # With other values of ``commit``, an id after the arguments is ignored: the call is sent before the
-        # id.
+        # An id after the arguments is read too late for the stream, except with commit=call.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
