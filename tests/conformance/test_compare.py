@@ -239,12 +239,12 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
             ],
         ),
         (
-            "with reasoning on, text before it is part of it",
+            "if reasoning is enabled, text before the reasoning is part of the reasoning",
             "order/text-reasoning",
             [text(reasoning="Let me see."), text(reasoning="\nFirst, the weather.")],
         ),
         (
-            "with reasoning off, its markers are text",
+            "if reasoning is disabled, reasoning markers are text",
             "orphans/the closer of reasoning in text",
             [text("One. </think> Two.")],
         ),

@@ -435,7 +435,7 @@ def test_choice_of_an_unoffered_tool_is_refused() -> None:
     ("name", "start"), [("llama3_json", "reasoning"), ("hermes", "content"), ("functionary_v32", "reasoning")]
 )
 def test_invalid_start_is_refused(name: str, start: Any) -> None:
-    with pytest.raises(UsageError, match="so the output cannot start in it"):
+    with pytest.raises(UsageError, match="so the prompt cannot have opened it"):
         grammar_for(name, TOOLS, start=start)
 
 

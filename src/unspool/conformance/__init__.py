@@ -1,4 +1,4 @@
-"""Conformance suite for tool call parsers, which tests all dialects with different ways to split the output.
+"""Conformance suite for tool call parsers: tests of every dialect, with each output split in several ways.
 
 ``unspool conformance run`` tests a parser.  The plug-in ``unspool.conformance.pytest_plugin`` tests a parser
 within another project's test suite.  Both are described in ``docs/conformance.md``.  In Python:
@@ -62,12 +62,12 @@ _MODULES: Final = {
     "scenarios": ("cases",),
     "external_program": ("Program",),
 }
-"""Modules, each with the public names that are imported from it on first use. All other public names are in
-``case_format``."""
+"""Mapping from a module's name to the public names that are imported from the module on first use. All other
+public names are imported from ``case_format``."""
 
 
 def __getattr__(name: str) -> object:
-    # The command line imports this package for every command, but most commands do not use it.
+    # Submodules are imported on first use, because most commands of the command line do not need them.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = next((module for module, names in _MODULES.items() if name in names), "case_format")

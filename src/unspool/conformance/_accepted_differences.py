@@ -40,7 +40,7 @@ class PolicyDifference:
 
 
 def find_reason(case: TestCase, stream: DecodedStream) -> str:
-    """Return the policies under which an answer is acceptable; empty if it is not acceptable."""
+    """Return the reasons why an answer is acceptable although it differs; empty if it is not acceptable."""
     for reason, variant in [("", case), *_variants(case)]:
         reasons = [_accepted_reason(difference) for difference in differences(variant, stream)]
         if all(reasons):
@@ -58,7 +58,8 @@ def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
 
 
 ONE_BLOCK: Final = "reasoning is parsed only in one block at the beginning"
-"""Reason for ignoring the result of a case with later reasoning, for which many parsers are not designed."""
+"""Reason for accepting any result of a case that has reasoning after other parts: many parsers expect
+reasoning only at the beginning."""
 
 
 def _has_late_reasoning(case: TestCase) -> bool:
@@ -77,11 +78,11 @@ def _accepted_reason(difference: Difference) -> str:
     return ""
 
 
-# -- changed cases
+# -- copies of a case, with the result expected under another policy
 
 
 def with_order(case: TestCase, order: Iterable[Part]) -> TestCase:
-    """Return a copy of the case with other expected parts; its expected calls and texts follow from them."""
+    """Return a copy of the case that expects these parts, with the calls and texts that follow from them."""
     calls = []
     parts: list[Part] = []
     for part in order:
@@ -223,7 +224,7 @@ def _keep_calls_in_reasoning(case: TestCase) -> TestCase | None:
 
 
 def _start_with_reasoning(case: TestCase) -> TestCase | None:
-    """Expect that text before reasoning is part of the reasoning, because the request enables reasoning."""
+    """Expect that text before reasoning is reasoning, too, as some parsers do if reasoning is enabled."""
     order = list(case.expected_order)
     first = next((n for n, part in enumerate(order) if _is_reasoning(part)), 0)
     if not any(map(_is_content, order[:first])):
@@ -239,7 +240,7 @@ def _is_reasoning(part: Part) -> bool:
 
 
 def _keep_markers_as_text(case: TestCase) -> TestCase | None:
-    """Expect that reasoning markers are content, because the request disables reasoning."""
+    """Expect that reasoning markers are content, as some parsers do if reasoning is disabled."""
     stray = "closer of reasoning in text" in case.scenario_name or "opener of reasoning" in case.scenario_name
     if not stray or case.expected_tools_called or case.expected_reasoning:
         return None
@@ -256,6 +257,8 @@ POLICY_DIFFERENCES: Final = (
     PolicyDifference("call markup is removed if tool_choice is none", _remove_markup),
     PolicyDifference("a stray closer means that the prompt opened the reasoning", _open_reasoning_in_prompt),
     PolicyDifference("a call inside reasoning is reasoning", _keep_calls_in_reasoning),
-    PolicyDifference("with reasoning on, text before it is part of it", _start_with_reasoning),
-    PolicyDifference("with reasoning off, its markers are text", _keep_markers_as_text),
+    PolicyDifference(
+        "if reasoning is enabled, text before the reasoning is part of the reasoning", _start_with_reasoning
+    ),
+    PolicyDifference("if reasoning is disabled, reasoning markers are text", _keep_markers_as_text),
 )

@@ -34,9 +34,10 @@ SHORT_LENGTH: Final = 64
 SPLIT_COUNT: Final = 8
 """Number of positions at which ``two`` splits a longer output."""
 RANDOM_COUNT: Final = 3
-"""Number of random variants."""
+"""Number of variants that the chunking ``random`` has for each output."""
 MAX_PIECES: Final = 4000
-"""Maximum number of chunks per output. It is limited, because some parsers take quadratic time."""
+"""Maximum number of chunks per output; without a maximum, parsers that take quadratic time would be too
+slow."""
 
 _TOKEN: Final = re.compile(r" ?[^\W\d_]{1,6}|\d{1,3}| ?[^\w\s]{1,3}|\s+|_|.", re.DOTALL)
 

@@ -77,7 +77,8 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
     actual = stream.message
     alignment = _CallAlignment(case, actual)
     all_differences = [*alignment.differences]
-    sent_as_calls = dict(alignment.sent_as_calls)  # unfinished parts that the parser returned as calls
+    # For each unfinished part: True if the parser returned it as a call.
+    sent_as_calls = dict(alignment.sent_as_calls)
     order: list[tuple[Channel | Literal["call"], str]] = []
     for channel in get_args(Channel):
         all_differences += _TextComparison(case, actual, channel, sent_as_calls).differences
@@ -87,13 +88,14 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
         elif isinstance(part, CallReference) or sent_as_calls.get(number):
             order.append(("call", ""))
     if all(one.name in ("whitespace", "arguments") for one in all_differences):
-        # Extra text comes from unfinished parts, and their position is not checked.
+        # The order is checked only if no unfinished part was returned as text, because such text may be
+        # anywhere.
         all_differences += (
             _compare_order(order, stream.positions) if not _has_extra_text(case, actual) else []
         )
     finish = case.expected_finish_reason
     if finish == "stop" and actual.finish_reason == "tool_calls" and any(sent_as_calls.values()):
-        finish = "tool_calls"  # correct if the client has received a part of a malformed call
+        finish = "tool_calls"  # correct, because the client has received a part of a malformed call
     if actual.finish_reason is not None and finish is not None and actual.finish_reason != finish:
         all_differences.append(
             Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}")
@@ -107,17 +109,18 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
 class _CallAlignment:
     """Assignment of the parser's calls to the expected calls and the unfinished parts of a case.
 
-    Both lists are processed in order. If the next expected part is a call, the parser's next call is assigned
-    to it. If the next expected part is unfinished, the parser's next call is assigned to it only if a stream
-    may send this part as this call. Otherwise the parser has removed the unfinished part or returned it as
-    text, and its call is compared with the part after that.
+    The parser's calls and the expected parts are processed in order. If the next expected part is a call, the
+    parser's next call is assigned to it. If the next expected part is unfinished, the parser's next call is
+    assigned to it only if the call is an acceptable result for this part (see ``_may_be_sent_as``). Otherwise
+    the parser has removed the unfinished part or returned it as text, so the parser's call is compared with
+    the next expected part.
     """
 
     def __init__(self, case: TestCase, message: ExtractedToolCallInformation) -> None:
         self.differences: list[Difference] = []
         self.sent_as_calls: dict[int, bool] = {}
-        """True for each unfinished part that the parser sent as a call; the keys are indices in the expected
-        order."""
+        """For each unfinished part, by its index in the expected order: True if the parser returned this part
+        as a call."""
         calls = list(message.tool_calls)
         parts = [
             (number, part)
@@ -144,14 +147,14 @@ class _CallAlignment:
         for extra in calls[at:]:
             self.differences.append(Difference("leak", f"unexpected call: {_format_call(extra)}"))
         if len(calls) > expected_count + sum(self.sent_as_calls.values()) or len(calls) < expected_count:
-            # If the numbers of calls differ, the assignment may be wrong, so differences within calls are
-            # ignored.
+            # If the number of calls is wrong, calls may be assigned to the wrong parts. So ignore differences
+            # within calls.
             reliable = [one for one in self.differences if one.name not in ("arguments", "whitespace")]
             count_detail = f"{len(calls)} calls, expected {expected_count}"
             self.differences = reliable or [Difference("loss", count_detail)]
 
     def _add_missing(self, expected: ToolCall, calls: Sequence[ToolCall]) -> None:
-        """Record a missing call: as ``merge`` if another call contains its name or arguments."""
+        """Record a missing call: ``merge`` if another call contains its name or arguments, else ``loss``."""
         inside = expected.function.arguments.strip("{} ")
         merged = inside and any(
             inside in call.function.arguments and call.function.arguments != expected.function.arguments
@@ -189,7 +192,7 @@ class _CallAlignment:
 
 
 def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
-    """Return whether this call is an acceptable streamed result for an unfinished part of the output."""
+    """Return whether a stream may send this call when a part of the output is truncated or malformed."""
     if part.kind == "fragment" or call.function.name != part.name:
         return False
     sent, whole = (
@@ -320,7 +323,7 @@ class _TextComparison:
         self.differences.append(Difference(name, f"{self.channel}: {detail}"))
 
     def _check_gap(self, gap: str, allowed: Sequence[Unfinished], *, first: bool, last: bool) -> None:
-        """Check that between two segments, there is only whitespace and text of unfinished parts."""
+        """Check that a gap between two segments contains only whitespace and the text of unfinished parts."""
         rest = gap.strip()
         if not rest:
             if gap and (first or last) and not allowed:
@@ -330,7 +333,7 @@ class _TextComparison:
             self._add("leak", repr(rest))
 
     def _find(self, segment: str, at: int) -> tuple[int, int]:
-        """Return the span of a segment after ``at``; if necessary, accept other whitespace in the segment."""
+        """Return the span of a segment from ``at`` on; if none is found, ignore whitespace differences."""
         start = self.text.find(segment, at)
         if start >= 0:
             return start, start + len(segment)
@@ -343,7 +346,7 @@ class _TextComparison:
 
 
 def _is_raw(text: str, part: Unfinished) -> bool:
-    """Return whether text may be what is left of an unfinished part after a parser removed its markers."""
+    """Return whether the text may come from an unfinished part whose markers a parser has removed."""
     rest, raw = _remove_whitespace(text), _remove_whitespace(part.raw)
     if part.kind == "fragment":  # the parser may have removed some markers
         characters = iter(raw)
@@ -368,7 +371,7 @@ def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> boo
 def _compare_order(
     parts: Sequence[tuple[Channel | Literal["call"], str]], positions: Sequence[StreamPosition]
 ) -> list[Difference]:
-    """Check that the parts arrived in the expected order; ``positions`` are the counts after each delta."""
+    """Check that the parts arrived in the expected order, using the position after each delta."""
     path = [(0, 0, 0)]
     for kind, text in parts:
         content, reasoning, calls = path[-1]

@@ -39,8 +39,8 @@ class DecodedStream:
 
     message: ExtractedToolCallInformation
     positions: tuple[StreamPosition, ...]
-    """Position after each delta that is not empty. There is none inside a delta, because the order of its
-    parts is unknown."""
+    """Positions after each delta that is not empty. Positions inside a delta are unknown, because a delta
+    does not show the order of its content, reasoning and calls."""
 
 
 def decode_stream(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> DecodedStream:
@@ -106,5 +106,5 @@ def _count_visible(text: str | None) -> int:
 
 
 def count_visible(texts: Sequence[str]) -> int:
-    """Return the number of characters in these strings together, not counting whitespace."""
+    """Return the total number of characters in these strings, not counting whitespace."""
     return sum(map(_count_visible, texts))

@@ -215,8 +215,8 @@ class ExtractedToolCallInformation:
     finish_reason: str | None = None
     """Finish reason; None if the parser does not determine it."""
     order: tuple[Part, ...] = ()
-    """Parts of the message, in the order in which the deltas contain them; parts of one delta have no known
-    order."""
+    """Parts of the message, in the order of the deltas. The order of the parts within one delta is
+    unknown."""
 
     def to_json(self) -> Json:
         return {
@@ -247,7 +247,7 @@ class ExtractedToolCallInformation:
 class TestCase:
     """One model output, the request for this output, and the expected message."""
 
-    __test__: ClassVar = False  # otherwise pytest would collect the class because of its name
+    __test__: ClassVar = False  # not a test class, although pytest would collect it because of its name
 
     scenario_name: str
     """Name of the scenario, without the dialect, such as ``order/reasoning-text-call``."""

@@ -9,9 +9,9 @@ each line. The protocol is:
     {"hello": {"parser": "vllm", "version": "0.32.0",
                "dialects": {"hermes": {"tool_parser": "hermes", "reasoning_parser": "qwen3"}}}}
 
-   ``dialects`` has an entry for each dialect that the program can parse, under unspool's name of the dialect.
-   The contents of the entry, such as the names of the program's own parsers, are shown in the report. A
-   program that adds ``"choices": true`` accepts requests with ``choices``.
+   ``dialects`` has an entry for each dialect that the program can parse. The key is unspool's name of the
+   dialect. The value can hold any details, such as the names of the program's own parsers; the report shows
+   them. If the greeting contains ``"choices": true``, the program accepts requests with ``choices``.
 
 2. Then the program receives requests, one per line, and answers each with one line, in any order::
 
@@ -58,8 +58,8 @@ each line. The protocol is:
    ``error`` means that the parser raised an exception. ``unsupported`` names a feature that the parser does
    not claim to support; such cases are not counted as failures.
 
-If a program exceeds the time limit, exits, or writes anything else, the suite kills it, reports an error for
-the case, and starts the program again.
+If a program exceeds the time limit, exits, or writes a line that breaks this protocol, the suite kills the
+program, reports an error for the case, and starts the program again.
 """
 
 from __future__ import annotations

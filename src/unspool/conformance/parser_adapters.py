@@ -52,7 +52,7 @@ class Request:
     start: StartState
     prompt: str | None
     streaming: bool
-    """False if the complete output arrives as one chunk, so that a non-streaming parser may be used."""
+    """False if the complete output arrives as one chunk. In this case, a non-streaming parser may be used."""
 
     @classmethod
     def of(cls, case: TestCase, *, streaming: bool = True) -> Request:
@@ -136,7 +136,7 @@ class InProcess:
             return self._answer(case, choices, streaming=streaming)
         except (Unsupported, UsageError):
             raise
-        except Exception as error:  # because a parser may raise any exception
+        except Exception as error:  # any exception is a failure of the parser under test
             raise ParserFailed(f"{type(error).__name__}: {error}") from error
 
     def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
@@ -155,7 +155,7 @@ class InProcess:
         ]
 
     def close(self) -> None:
-        """Do nothing, because the parser has no resources to release."""
+        """Do nothing, because a parser in this process has no resources to release."""
 
 
 def as_delta(value: DeltaMessage | Mapping[str, Any] | None) -> DeltaMessage | None:
@@ -244,7 +244,7 @@ def _plain_parser(request: Request) -> Parser:
 
 
 def _planned_parser(request: Request) -> Parser:
-    """Create a parser for a forced call, which some families write as plain JSON because of a grammar."""
+    """Create a parser for a forced call, which is plain JSON if the backend used guided decoding."""
     body: Json = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": list(request.tools),

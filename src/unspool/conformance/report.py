@@ -1,16 +1,16 @@
 """Report of the results as a single HTML file, whose main table is readable without scripts.
 
-The page has four parts. ``report.html`` is the frame, and ``report.css`` is the style sheet. This module
-writes the table of counts, in which every cell links to a URL fragment. The results are stored as compressed
-blocks of JSON. When a fragment is opened, ``report.js`` unpacks the blocks and shows the corresponding
-results.
+The page has four parts. ``report.html`` is the template of the page, and ``report.css`` is the style sheet.
+This module writes the table of counts, in which every cell links to a URL fragment. The results are stored as
+compressed blocks of JSON. When a fragment is opened, ``report.js`` unpacks the blocks and shows the
+corresponding results.
 
 Text from a model or a parser is inserted into the page in only two ways: through ``escape``, or in a block,
 from which the script creates text nodes but never markup. The page's content security policy forbids all
 other scripts and all connections.
 
-A *known fault* of unspool (a ruling that is marked as a defect) is included in the number of faults, like the
-failures of other parsers.
+A *known fault* of unspool is a deliberate difference that is marked as a defect. It counts as a fault, like a
+failure of another parser.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _HERE: Final = Path(__file__).parent
 STATUSES: Final = ("failed", "known", "policy", "unsupported", "passed")
 """Statuses of a case on the page, from the worst to the best."""
 EVERY: Final = "*"
-"""Wildcard for all dialects or all groups in the address of a cell."""
+"""Wildcard in the URL fragment of a cell; it stands for all dialects or all groups."""
 
 
 def html_report(results: Mapping[str, Any]) -> str:
-    """Return the HTML page for results in the format that ``_result_files.py`` documents."""
+    """Return the HTML page for results in the format that ``result_files.py`` documents."""
     board = _Board(results)
     script, style = (_HERE.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css"))
     return Template(_HERE.joinpath("report.html").read_text("utf-8")).substitute(
@@ -69,9 +69,10 @@ class Tally:
 
     passed: int = 0
     policy: int = 0
-    """Number of cases that differ from the expectation because of an equally valid policy."""
+    """Number of cases in which the parser differs from the expected result, but follows an equally valid
+    policy."""
     known: int = 0
-    """Number of known faults, which only unspool can have."""
+    """Number of known faults of unspool; 0 for other parsers."""
     failed: int = 0
     unsupported: int = 0
 
@@ -105,7 +106,7 @@ class Tally:
         return ", ".join(f"{count} {word}" for word, count in words.items() if count) or "no cases"
 
     def appearance(self) -> tuple[str, str]:
-        """Return the CSS class and the text of a cell: the worst outcome and the number of cases."""
+        """Return a cell's CSS class, which shows the worst outcome, and its text with the counts."""
         if self.faults:
             share = self.faults / self.cases
             level = 1 + (share >= 0.1) + (share >= 0.34) + (share >= 0.67)
@@ -293,7 +294,7 @@ class _Numbering(dict[str, int]):
 def _details(
     results: Mapping[str, Any], dialect: str, entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the details of a dialect's entries that are not in the index, keyed by parser and scenario."""
+    """Return the data block of a dialect, with the fields of results and cases that the index lacks."""
     tools = _Numbering()
     return {
         "results": {
@@ -328,5 +329,5 @@ def _entry(entry: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cuts(chunks: Sequence[str], text: str) -> list[int] | list[str]:
-    """Return the length of each chunk; if chunks are abbreviated, return the chunks themselves instead."""
+    """Return the lengths of the chunks, or the chunks themselves if they are abbreviated."""
     return [len(chunk) for chunk in chunks] if "".join(chunks) == text else list(chunks)

@@ -50,11 +50,11 @@ FORMAT: Final = 1
 MAX_CHARACTERS: Final = 2000
 """Maximum length of a text in the results, in characters."""
 MAX_CHUNKS: Final = 500
-"""Maximum number of chunks in a list of the results."""
+"""Maximum length of a list of chunks in the results; longer lists are abbreviated."""
 
 
 def abbreviate(value: Any) -> Any:
-    """Abbreviate all long strings in a JSON value in the middle."""
+    """Abbreviate every long string in a JSON value by replacing its middle."""
     if isinstance(value, str) and len(value) > MAX_CHARACTERS:
         half = MAX_CHARACTERS // 2
         return f"{value[:half]} ... {len(value) - MAX_CHARACTERS} characters ... {value[-half:]}"
@@ -64,7 +64,7 @@ def abbreviate(value: Any) -> Any:
 
 
 def abbreviate_list(items: Sequence[str]) -> list[str]:
-    """Abbreviate a list of strings in the middle if it is long."""
+    """Abbreviate a long list of strings by replacing its middle."""
     if len(items) <= MAX_CHUNKS:
         return list(items)
     half = MAX_CHUNKS // 2

@@ -1,6 +1,6 @@
 """Runner, which tests a parser with every case and every chunking.
 
-``_result_files.py`` documents the format of the results.
+``result_files.py`` documents the format of the results.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class CaseResult:
     worst: Run | None = None
     """Run that led to the status of the case; for a passed case, the first run."""
     chunkings: dict[str, str] = field(default_factory=dict)
-    """Class of the difference for each chunking."""
+    """Mapping from the name of each chunking to the class of its difference."""
     reason: str = ""
-    """Ruling, policy difference or unsupported feature that is the reason for the status."""
+    """Reason for the status: a ruling, a policy difference or an unsupported feature."""
     minimal: tuple[TestCase, Chunks] | None = None
     """Smallest failing variant of the case, with its chunks; None if no smaller variant was found."""
 
@@ -174,7 +174,7 @@ class Runner:
 
 
 def _is_worse(run: Run, previous: Run) -> bool:
-    """Return whether a run is a more severe failure of a case than the previous run."""
+    """Return whether a run failed more severely than the previous run of the same case."""
     rank = {"passed": 0, "xfailed": 1, "failed": 2}
     if rank[run.status] != rank[previous.status]:
         return rank[run.status] > rank[previous.status]
@@ -184,7 +184,7 @@ def _is_worse(run: Run, previous: Run) -> bool:
 
 
 def _shift_cuts(chunks: Chunks, offset: int) -> Chunks:
-    """Move all chunk boundaries by ``offset`` characters, so that a request's choices have other chunks."""
+    """Move all chunk boundaries by ``offset`` characters; each choice of a request gets another offset."""
     if not offset:
         return chunks
     text = "".join(chunks)
@@ -235,7 +235,7 @@ def _shorten(text: str) -> str:
 
 
 def to_json(reports: Sequence[Report]) -> Json:
-    """Convert the results of one or more parsers to the format that ``_result_files.py`` documents."""
+    """Convert the results of one or more parsers to the format that ``result_files.py`` documents."""
     named = dict.fromkeys(result.case.dialect for report in reports for result in report.results)
     entries = [entry for report in reports for entry in _entries(report)]
     keys = {entry["case"] for entry in entries}
@@ -263,7 +263,7 @@ def to_json(reports: Sequence[Report]) -> Json:
 
 
 def _samples(report: Report) -> dict[tuple[str, str], CaseResult]:
-    """Return the first passed case of each cell (see ``_result_files.py``)."""
+    """Return the first passed case of each cell (see ``result_files.py``)."""
     cases_by_key: dict[tuple[str, str], CaseResult] = {}
     for result in report.results:
         if result.status == "passed":

@@ -51,7 +51,8 @@ class Grammar:
         The dialect ``generic_json`` reads such a list.  If the model reasons, the backend must apply the
         schema only to the text after the reasoning.
 
-        :param bare: for a named function, return the schema of its arguments alone; see ``guided_schema``.
+        :param bare: if ``choice`` names a function, return only the schema of its arguments; see
+            ``guided_schema``.
         """
         return guided_schema(self.tools, choice=self.choice, parallel=self.parallel, bare=bare)
 
@@ -70,7 +71,8 @@ def grammar_for(
     :param choice: the ``tool_choice`` of the request.
     :param parallel: allow more than one call.
     :param reasoning: allow the model to reason first.
-    :param start: ``reasoning`` or ``content`` if the prompt has already opened that channel.
+    :param start: ``reasoning`` or ``content`` if the prompt ends inside reasoning or content, for example
+        after ``<think>``; otherwise ``message``.
     """
     spec = find(dialect)
     offered = tuple(tools)

@@ -1,7 +1,7 @@
-"""Combining JSON schemas: intersecting two of them, and merging ``$ref`` and ``allOf`` into one flat schema.
+"""Functions that intersect two JSON schemas, or merge ``$ref`` and ``allOf`` into one flat schema.
 
-Definitions may refer to each other in a cycle, and several may refer to the same
-definition.  Therefore each definition is merged at most once.
+Definitions may refer to each other in a cycle, and several definitions may refer to the same one. Therefore
+each definition is merged at most once.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def flatten_schema(schema: Schema, root: Schema, budget: Budget) -> dict[str, An
     todo = [schema]
     while todo:
         part = todo.pop()
-        budget.spend(4)  # an estimate: one schema adds about four parts to the grammar
+        budget.spend(4)  # four parts: an estimate of what one schema adds to the grammar
         if isinstance(part, bool):
             continue
         if "$ref" in part:

@@ -72,7 +72,7 @@ _NAMES: Final = re.compile(r"[^\s<>{}()\[\]\"'|｜,=]+")
 
 
 class GrammarBuilder:
-    """Builder of the grammar of one dialect, for the functions that the model may call."""
+    """Builder of a dialect's grammar for the functions that the model may call."""
 
     def __init__(self, dialect: Dialect, offered: Sequence[Function], *, parallel: bool) -> None:
         self.dialect = dialect
@@ -80,7 +80,7 @@ class GrammarBuilder:
         if not self.offered:
             raise UsageError(
                 f"dialect {dialect.name!r} can call only {dialect.names.fixed!r}, "
-                "which is not among the tools"
+                "which is not among the tools; add a tool with this name, or use guided_schema()"
             )
         self.parallel = parallel
         self.params = TaggedParameters(dialect) if dialect.param else None
@@ -88,7 +88,7 @@ class GrammarBuilder:
     # -- calls
 
     def calls(self) -> Node:
-        """Return the node for all calls and the markers around them, but not for whitespace before them."""
+        """Return the node for all calls, including markers around the calls but not the whitespace before."""
         dialect = self.dialect
         opening, closing = self.section()
         separator = dialect.sep[0] if dialect.sep else ""
@@ -98,7 +98,7 @@ class GrammarBuilder:
         return seq(opening, Separated(one, separator) if self.parallel else one, closing)
 
     def section(self) -> tuple[str, str]:
-        """Return the fixed text that the section template contains before the calls, and after them."""
+        """Return the fixed texts of the section template: the one before the calls, and the one after."""
         before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
         return _text(before).lstrip("\n"), _text(after)
 
@@ -134,7 +134,9 @@ class GrammarBuilder:
         if placeholder.field == "name":
             name = html.escape(function.name) if escape else function.name
             if not _NAMES.fullmatch(name):
-                raise UsageError(f"dialect {dialect.name!r} cannot write the tool name {function.name!r}")
+                raise UsageError(
+                    f"dialect {dialect.name!r} cannot write the tool name {function.name!r}; rename the tool"
+                )
             form = dialect.names.forms[0]
             # The parser also accepts forms that repeat the name, but the grammar does not allow them.
             return _number_in(form.replace("{name}", name)) if form.count("{name}") == 1 else Exact(name)
@@ -164,7 +166,7 @@ class GrammarBuilder:
         return SchemaValue(schema, "python", arguments=True)
 
     def envelope(self, function: Function, notation: str) -> Node:
-        """Return the node for an object that holds the name and the arguments."""
+        """Return the node for an object, in this notation, with the function's name and the arguments."""
         if notation == "json":
             return self._envelope(function, SchemaValue(function.parameters), '"')
         value = SchemaValue(function.parameters, "python")
@@ -208,11 +210,11 @@ class GrammarBuilder:
         openers = self.call_openers()
         thoughts, answers = _markers(self.dialect.reasoning), _markers(self.dialect.content)
         dropped = _markers([template for template in self.dialect.drop if "{text}" in template])
-        # Reasoning must not contain any marker.  Content may contain the markers of its own channel.
+        # Reasoning must not contain any marker of the dialect. Content may contain markers of content.
         forbidden = (*openers, *thoughts, *answers, *dropped)
         visible = (*openers, *(marker for marker in (*thoughts, *dropped) if marker not in answers))
         body = seq(self.empty_content(), calls) if required else self.answer(calls, visible)
-        # Whitespace before an answer is part of the answer.
+        # If the output may begin with content, whitespace before the content is part of the content.
         gap, lead = (NOTHING, NOTHING) if isinstance(body, Dispatch) else (self.gap(), self.lead())
         if start == "message":
             if reasoning and self.dialect.reasoning:
@@ -253,7 +255,7 @@ class GrammarBuilder:
         for section in dialect.section:
             before, _, _ = split_at(parse_template(split_marks(section)[1]), "calls")
             for template in (section,) if first_literal(before) else dialect.call:
-                # Forms that contain the trigger are left out: text without the trigger cannot contain them.
+                # Skip forms that contain the trigger: text without the trigger cannot contain such a form.
                 if not trigger or trigger not in template:
                     openers[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
         return tuple(opener for opener in openers if _is_tag(opener))
@@ -263,7 +265,8 @@ class GrammarBuilder:
         templates = self.dialect.reasoning if channel == "reasoning" else self.dialect.content
         if not templates:
             raise UsageError(
-                f"dialect {self.dialect.name!r} has no {channel} channel, so the output cannot start in it"
+                f"dialect {self.dialect.name!r} has no markers around {channel}, "
+                "so the prompt cannot have opened it; use start='message'"
             )
         before, _, after = split_at(parse_template(split_marks(templates[0])[1]), "text")
         return _text(before).rstrip("\n"), first_literal(after)
@@ -312,11 +315,13 @@ class FramedGrammarBuilder(GrammarBuilder):
                 break
         else:
             raise UsageError(
-                f"dialect {self.dialect.name!r} has no route with a header for its calls; "
-                "add a header to the route for calls"
+                f"dialect {self.dialect.name!r} declares no message header for calls; "
+                "set the header of the route for calls"
             )
         if not re.fullmatch(r"[^\s<]+", function.name):
-            raise UsageError(f"dialect {self.dialect.name!r} cannot write the tool name {function.name!r}")
+            raise UsageError(
+                f"dialect {self.dialect.name!r} cannot write the tool name {function.name!r}; rename the tool"
+            )
         body = self.fill(route.into, function)
         if route.into == "{calls}":
             opening, closing = self.section()
@@ -327,7 +332,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         frame = self.frame
         end = frame.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
-        # Generation stops at the last end marker, so backends often do not return this marker.
+        # The last end marker is optional: generation stops at it, and backends often do not return it.
         last = optional(choice(map(Exact, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
         return seq(Separated(one, end) if self.parallel else one, last)
 
@@ -335,7 +340,8 @@ class FramedGrammarBuilder(GrammarBuilder):
         calls = self.calls()
         if start != "message" and not self.header(start):
             raise UsageError(
-                f"dialect {self.dialect.name!r} has no {start} channel, so the output cannot start in it"
+                f"dialect {self.dialect.name!r} has no message header for {start}, "
+                "so the prompt cannot have opened it; use start='message'"
             )
         content = self.text_then(calls) if required else self.answer(calls, ())
         if start == "content":
@@ -350,12 +356,13 @@ class FramedGrammarBuilder(GrammarBuilder):
         seed = self.dialect.prompt.start
         if not all(literal_prefix(option).startswith(seed) for option in options):
             raise UsageError(
-                f"the messages of dialect {self.dialect.name!r} do not begin with its prompt.start {seed!r}"
+                f"prompt.start of dialect {self.dialect.name!r} is {seed!r}, but not all of its messages "
+                "begin with this text; correct the dialect's declaration"
             )
         return choice(strip_prefix(option, seed) for option in options)
 
     def text_then(self, body: Node) -> Node:
-        """Return the node for a message's text and end marker, followed by the node ``body``."""
+        """Return the node for the text and the end marker of a message, and for ``body`` after them."""
         if self.end:
             return seq(up_to(self.end, self.boundaries), body)
         return seq(up_to(self.frame.open[0]), strip_prefix(body, self.frame.open[0]))
@@ -385,7 +392,7 @@ def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:
 
 
 def _marker(literal: str) -> str:
-    """Return a literal without trailing spaces and ``[``, because models sometimes omit the bracket."""
+    """Return a literal without a trailing space or ``[``, because models sometimes omit this bracket."""
     return literal.rstrip(" ") if len(literal) == 1 else literal.rstrip(" [")
 
 

@@ -58,7 +58,7 @@ class _Expansion:
         self._texts: dict[TextUpTo | AnyText, Node] = {}
 
     def node(self, node: Node) -> Node:
-        """Return an equivalent node that GBNF can express, adding rules as needed."""
+        """Return a node that GBNF can express and that is equivalent to this node; add rules as needed."""
         if isinstance(node, Seq):
             return seq(*(self.node(part) for part in node.parts))
         if isinstance(node, OneOf):
@@ -188,5 +188,5 @@ def _set_char(char: str) -> str:
 
 
 def _escape_code_point(char: str) -> str:
-    # Not \\xHH, because xgrammar would also consume hexadecimal digits that follow the escape.
+    # The escape \\xHH is not used, because xgrammar would also consume hexadecimal digits after it.
     return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"

@@ -26,17 +26,21 @@ def guided_schema(
 
     If ``choice`` names a function, the list has exactly one call.
 
-    :param bare: for a named function, return the schema of its arguments alone.  The
-        output then does not contain the function's name.
+    :param bare: if ``choice`` names a function, return only the schema of its arguments. The model's output
+        then does not contain the function's name.
     """
     offered, is_named = select_functions(tools, choice)
     if choice == "auto":
         raise UsageError(
-            'guided JSON forces a call, but choice="auto" does not; use a structural tag or GBNF'
+            'guided JSON always contains a call, but choice="auto" also allows an answer without a call; '
+            "use a structural tag or GBNF"
         )
     if bare:
         if not is_named:
-            raise UsageError("bare arguments do not contain the function's name; name it in choice")
+            raise UsageError(
+                "bare=True returns a schema of arguments without the function's name, "
+                'so choice must name one function: choice={"name": "..."}'
+            )
         return dict(offered[0].parameters)
     definitions: dict[str, Any] = {}
     calls = []

@@ -20,7 +20,7 @@ class Rules:
         self._deferred: list[tuple[str, Callable[[], Node]]] = []
 
     def reserve(self, hint: str) -> str:
-        """Return a unique name for a rule whose body :meth:`define` sets later."""
+        """Return a unique name for a new rule; :meth:`define` sets the body of the rule later."""
         base = re.sub(r"[^a-zA-Z0-9]+", "-", hint).strip("-").lower() or "rule"
         name = base
         while name in self._counts:

@@ -1,8 +1,8 @@
 """Nodes of a grammar, in a form that does not depend on any engine.
 
 ``_dialect_grammar`` builds a tree of these nodes, and every writer reads it.
-The GBNF writer expands all nodes into rules.  The writer of structural tags
-keeps those that xgrammar supports (JSON schemas, text up to a marker).
+The GBNF writer expands all nodes into rules.  The writer of structural tags expands fewer nodes, because
+xgrammar supports JSON schemas and text up to a marker directly.
 
 ===============  ==============================================================
 ``Exact``        fixed text
@@ -86,7 +86,7 @@ class SchemaValue:
     """The schema; all of its references must point into its own ``$defs``."""
     notation: Literal["json", "python", "bare"] = "json"
     arguments: bool = False
-    """True for the arguments of a call, which Python notation writes as keyword arguments."""
+    """True if the value is the arguments of a call; in Python notation, these are keyword arguments."""
     quote: str = '"'
     """String delimiter in ``bare`` notation."""
     without: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class AnyText:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Text to the end of the output, or text followed by ``then``, which begins with the trigger."""
+    """Text to the end of the output, or text up to a trigger; the trigger begins the node ``then``."""
 
     trigger: str
     then: Node
@@ -123,7 +123,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A node with a name, which helps people to read the grammar."""
+    """A node with a name; the name helps people to read the grammar."""
 
     name: str
     node: Node
@@ -194,7 +194,8 @@ def optional(*parts: Node | str) -> Node:
 def up_to(end: str, without: Iterable[str] = ()) -> Node:
     """Return a node for text up to and including a marker; the text must not contain other markers.
 
-    If the marker contains one of the other markers, the text already ends after that shorter marker:
+    If ``end`` contains one of the other markers, the text stops at that shorter marker, and the rest of
+    ``end`` follows:
 
     >>> up_to("</city>", ["</"])
     Seq(parts=(TextUpTo(end='</', without=()), Exact(text='city>')))
@@ -202,13 +203,13 @@ def up_to(end: str, without: Iterable[str] = ()) -> Node:
     others = [other for other in dict.fromkeys(without) if other != end]
     ends = [end.find(other) + len(other) for other in others if other in end]
     cut = min(ends, default=len(end))
-    # Another marker that contains this marker cannot occur before this marker anyway.
+    # A marker that contains ``end`` need not be excluded: the text already stops at ``end``.
     kept = [other for other in others if end[:cut] not in other]
     return seq(TextUpTo(end[:cut], tuple(kept)), end[cut:])
 
 
 def literal_prefix(node: Node) -> str:
-    """Return the fixed start of all texts that a node allows."""
+    """Return the fixed text with which every text that a node allows begins; empty if there is none."""
     if isinstance(node, Exact):
         return node.text
     if isinstance(node, Seq) and node.parts:
@@ -223,7 +224,7 @@ def literal_prefix(node: Node) -> str:
 
 
 def strip_prefix(node: Node, prefix: str) -> Node:
-    """Return a node without the fixed text with which it begins."""
+    """Return a node for the texts that remain when ``prefix`` is removed from the texts of this node."""
     if not prefix:
         return node
     if isinstance(node, Exact) and node.text.startswith(prefix):

@@ -62,7 +62,7 @@ class UnsupportedPattern(Exception):
 
 
 def parse_pattern(pattern: str) -> Node:
-    """Return a node for the strings that match a pattern.
+    """Return a node for the strings that match a regular expression of a JSON schema.
 
     In JSON Schema, a pattern may match any part of a string.  So if a pattern has no ``^``, any text may come
     before the match; if it has no ``$``, any text may follow.

@@ -34,7 +34,7 @@ def read_functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
     ``strict: false`` accepts arbitrary parameters.
     """
     declared = list(tools)
-    Tools(declared)  # a check: raises an error if a tool has no name
+    Tools(declared)  # only to raise an error if a tool has no name
     budget = Budget()
     out: list[Function] = []
     for tool in declared:

@@ -71,7 +71,7 @@ def add_value_rules(rules: Rules, value: SchemaValue) -> Node:
 
 
 class JsonValues:
-    """Values in JSON; subclasses for other notations override the methods of the first group."""
+    """Values in JSON; subclasses for other notations override the nodes of strings, keys and whitespace."""
 
     notation = "json"
     null: Node = Exact("null")
@@ -127,7 +127,7 @@ class JsonValues:
         return seq('"', apply_escapes(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
 
     def other_key(self, taken: frozenset[str]) -> Node:
-        """Return the node for an identifier that is not in ``taken``; every notation allows it as a key."""
+        """Return the node for a key that is not in ``taken``; the key is an identifier in every notation."""
         return seq('"', self._word(taken), '"')
 
     # -- methods for all notations
@@ -136,7 +136,7 @@ class JsonValues:
         return self.rules.get_or_add(("word", taken), "word", lambda: add_word_rules(self.rules, taken))
 
     def _safe(self, plain: Ranges) -> Ranges:
-        """Return the characters of a set that do not begin an excluded marker."""
+        """Return the characters of ``plain`` without the first characters of excluded markers."""
         return complement(union(complement(plain), char_set(marker[0] for marker in self.without)))
 
     def constant(self, value: object) -> Node:
@@ -162,7 +162,7 @@ class JsonValues:
 
     def value(self, schema: Schema) -> Node:
         """Return the node for values that satisfy a schema."""
-        self.rules.budget.spend(4)  # a schema adds about four parts to the grammar
+        self.rules.budget.spend(4)  # four parts: an estimate of what one schema adds to the grammar
         if isinstance(schema, bool) or not CONSTRAINTS & schema.keys():
             return self.anything()
         if "$ref" in schema:
@@ -310,15 +310,17 @@ class JsonValues:
         """Return the node for members in a fixed order, with commas; some of the members may be optional.
 
         A comma comes before every member except the first one that is present.  So the result has one
-        alternative for each member that may come first, followed by the members after it.  The loop runs from
-        the last member to the first, and the lists ``tail`` and ``heads`` are in reverse order.  ``tail`` is
-        what may follow the current member, including the commas.  ``heads`` holds the alternatives.  A
-        required member removes the alternatives that begin with a later member, because they would skip the
-        required one.
+        alternative for each member that may come first.  For example, if ``a`` is optional and ``b`` is
+        required, the alternatives are ``a, b`` and ``b``.
+
+        The loop runs from the last member to the first, and the lists ``tail`` and ``heads`` are in reverse
+        order.  ``tail`` contains the nodes that may follow the current member, including the commas.
+        ``heads`` contains the alternatives.  A required member clears ``heads``, because alternatives that
+        begin with a later member would skip the required member.
         """
         tail: list[Node] = [Repeat(seq(self.comma, extra))] if extra != NOTHING else []
         heads: list[Node] = [optional(extra, *tail)] if extra != NOTHING else []
-        # The first of several adjacent required members: of these, only the first can begin the object.
+        # The required member that may begin the object. Of adjacent required members, this is the first.
         needed: Node | None = None
         needed_tail = 0  # number of nodes in ``tail`` that come after ``needed``
         for member, required in reversed(pairs):
@@ -329,8 +331,8 @@ class JsonValues:
             if needed is not None:
                 heads.append(seq(needed, *reversed(tail[:needed_tail])))
                 needed = None
-            # The tail becomes a rule that all alternatives share; with copies, the grammar would grow
-            # quadratically.
+            # All alternatives share the tail as a rule; with a copy of the tail in each, the grammar would
+            # grow quadratically.
             rest = self.rules.add("rest", seq(*reversed(tail))) if tail else NOTHING
             head = seq(member, rest)
             heads.append(head if heads else optional(head))
@@ -395,8 +397,8 @@ class PythonValues(JsonValues):
     def arguments(self, schema: Schema) -> Node:
         """Return the node for keyword arguments in parentheses.
 
-        A name that is not an identifier cannot be a keyword.  For such names, the arguments may
-        also be an object in parentheses.
+        A parameter name such as ``max-size`` is not an identifier, so it cannot be a keyword. If there is
+        such a name, the arguments may also be an object in parentheses: ``({"max-size": 3})``.
         """
         merged = self._merged(schema) if isinstance(schema, Mapping) else {}
         if "$ref" in merged or ("properties" not in merged and {"anyOf", "oneOf"} & merged.keys()):
@@ -460,14 +462,14 @@ class BareValues(JsonValues):
 
 
 def _implied_type(schema: Mapping[str, Any]) -> str:
-    """Return the type that a schema's keywords imply; empty if they imply none."""
+    """Return the type that a schema's keywords imply (``properties``: ``object``); empty if none."""
     if "properties" in schema or "additionalProperties" in schema:
         return "object"
     return "array" if "items" in schema or "prefixItems" in schema else ""
 
 
 def count_bounds(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
-    """Return the bounds ``low`` and ``high`` of a schema; the maximum is None if missing or too large."""
+    """Return the values of the keywords ``low`` and ``high``; the second is None if missing or too large."""
     least, most = schema.get(low), schema.get(high)
     least = least if isinstance(least, int) and least > 0 else 0
     most = most if isinstance(most, int) and most <= MOST else None
@@ -499,7 +501,7 @@ def _is_number(value: object) -> bool:
 
 
 def integer_range(low: float, high: float) -> Node:
-    """Return the node for integers in an interval; without a bound, integers have at most 19 digits."""
+    """Return the node for integers in an interval; if a bound is missing, integers have at most 19 digits."""
     bound = 10**19 - 1
     first = -bound if low == -math.inf else max(int(low), -bound)
     last = bound if high == math.inf else min(int(high), bound)

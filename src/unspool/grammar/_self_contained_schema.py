@@ -25,8 +25,8 @@ def self_contained(
 ) -> Schema:
     """Return a copy of a schema in which all references point into the copy's own ``$defs``.
 
-    The copy uses only the type names of JSON Schema.  Other names that the parser
-    accepts (``str``, ``nullable``) are replaced.
+    In the copy, every type has its name in JSON Schema. Other spellings that the parser accepts, such as
+    ``str`` or ``nullable``, are replaced.
 
     :param root: the document to which the references belong; None if that is the schema itself.
     :param prefix: a prefix for the names of the copied definitions.
@@ -49,7 +49,8 @@ class _SchemaCopier:
         self.budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._suffixes: dict[str, int] = {}  # last number that was appended to each name to make it unique
+        # For each name, the last number that was appended to make the name of a copy unique.
+        self._suffixes: dict[str, int] = {}
         self._deferred: list[tuple[str, object]] = []
 
     def copy_definitions(self) -> None:
@@ -122,7 +123,7 @@ class _SchemaCopier:
 
 
 def _valid_schemas(alternatives: Iterable[object]) -> list[object]:
-    """Return the alternatives of a union that are valid schemas; the parser ignores invalid ones, too."""
+    """Return the valid schemas among the alternatives of a union; the parser ignores the others, too."""
     return [schema for schema in alternatives if isinstance(schema, (bool, Mapping))]
 
 

@@ -30,7 +30,7 @@ class GrammarTooLarge(UsageError):
 
 
 class Budget:
-    """Counter of the parts that may still be added to a grammar."""
+    """Counter that limits how many parts are added to a grammar."""
 
     __slots__ = ("_left",)
 

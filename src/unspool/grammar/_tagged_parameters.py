@@ -1,8 +1,8 @@
 """Grammar of call parameters that are written as tags.
 
 Text between tags is not escaped.  A string is written without quotes or escapes, and any other value as JSON.
-Dialects with nested values write arrays and objects as nested tags instead of JSON.  No value may contain a
-tag that would end the value.
+Dialects with nested values write arrays and objects as nested tags instead of JSON.  A value must not contain
+a tag that would end it.
 """
 
 from __future__ import annotations
@@ -102,11 +102,13 @@ class TaggedParameters:
 
     def _key(self, key: str) -> Node:
         if not _KEYS.fullmatch(key) or any(marker in key for marker in self.without):
-            raise UsageError(f"dialect {self.dialect.name!r} cannot write the parameter name {key!r}")
+            raise UsageError(
+                f"dialect {self.dialect.name!r} cannot write the parameter name {key!r}; rename the parameter"
+            )
         return Exact(key)
 
     def _param(self, key: Node | None, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
-        """Return the node for one parameter, or for an item of a list if ``key`` is None."""
+        """Return the node for one parameter; if ``key`` is None, return the node for an item of a list."""
         self.budget.spend(4)
         self._depth += 1
         if self._depth > DEEPEST_TAGS:
@@ -157,7 +159,7 @@ class TaggedParameters:
     def _values(
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
-        """Yield each type that a schema allows, with the node for values of this type (None for any text)."""
+        """Yield each type that a schema allows, with the node for its values; None stands for any text."""
         definitions = find_references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
         if definitions & inside:
             raise UsageError(

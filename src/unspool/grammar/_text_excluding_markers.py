@@ -7,8 +7,8 @@ is also a prefix of a marker.
 
 Each state becomes a rule, with one alternative for each set of characters that
 leads to the same next state.  A character that would complete a marker has no
-alternative.  ``add_word_rules`` uses a similar method for names that must differ
-from a set of names.
+alternative.  ``add_word_rules`` uses a similar method for a name that must not be one of
+the names in a set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ EVERYTHING: Final = complement(())
 _WORD_START: Final = char_class("a-zA-Z_")
 _WORD: Final = char_class("a-zA-Z0-9_")
 _LONGEST: Final = 64
-"""Maximum length of the names to exclude; a model does not write a longer one by accident."""
+"""Maximum length of the names to exclude. Longer names are allowed, because a model does not write such a
+name by accident."""
 
 
 def add_text_rules(
@@ -71,7 +72,7 @@ def add_text_rules(
             target = next(suffix for suffix in _suffixes(state + char) if suffix in states)
             if target:
                 targets.setdefault(target, []).append(char)
-        # All other characters lead back to the start state, which is the empty text.
+        # All other characters lead back to the start state, in which no part of a marker has been read.
         special = char_set(char for members in targets.values() for char in members)
         options.append(seq(Chars(intersection(plain, complement(special))), Ref(names[""])))
         if escape != NOTHING:

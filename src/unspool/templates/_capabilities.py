@@ -22,15 +22,15 @@ REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking", "thought"
 
 @dataclass(frozen=True, slots=True)
 class TemplateCapabilities:
-    """The messages that a template can read."""
+    """Capabilities of a template, which determine the messages that it can read."""
 
     calls: Literal["many", "one", "none"]
     """Number of calls that the template writes per assistant message."""
     arguments: Literal["object", "string", "either"]
-    """The form of arguments that the template reads; ``either`` if both forms are rendered alike."""
+    """The form in which the template needs arguments; ``either`` if both forms have the same rendering."""
     reasoning_key: str
-    """The key for reasoning; ``parts`` if reasoning must be a part of the content; empty if the template
-    does not read reasoning."""
+    """The key of a message under which the template reads reasoning; ``parts`` if reasoning must be a part of
+    the content; empty if the template does not read reasoning."""
     content_before_calls: bool
     """True if the template writes the content of a message before the calls of the same message.
 
@@ -47,7 +47,7 @@ class TemplateCapabilities:
 
 
 class RenderAttempt(Protocol):
-    """Function that renders messages with a tool declared; returns "" if the template raises an error."""
+    """Function that renders messages with a declared tool; returns "" if the template raises an error."""
 
     def __call__(self, *messages: ChatMessage) -> str: ...
 
@@ -96,7 +96,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
         return {"role": role, "content": content, **extra}
 
     def probe_parts(role: str, conversation: Callable[[object], list[ChatMessage]]) -> None:
-        """Record whether the content of messages with this role may or must be a list of parts."""
+        """Record whether messages with this role may have, or must have, a list of parts as content."""
         if _reads_text(attempt(*conversation(text_part(_TEXT)))):
             with_parts.add(role)
             if _TEXT not in attempt(*conversation(_TEXT)):
@@ -114,7 +114,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
         return message("tool", content, tool_call_id=call["id"])
 
     def in_order(text: str) -> bool:
-        """Return whether a rendering contains the content before the call, as the model wrote them."""
+        """Return whether the content comes before the call in a rendering, as in the model's output."""
         return -1 < text.find(_TEXT) < text.find("unspool_first")
 
     probe_parts("user", lambda content: [message("user", content)])
@@ -122,7 +122,8 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     probe_parts("system", lambda content: [message("system", content), user])
     probe_parts("assistant", lambda content: [user, message("assistant", content)])
     if "user" in with_parts_only:
-        with_parts_only.add("tool")  # assumed until tool results are probed, which needs calls
+        # Assume the same for tool results, until calls are known; probes of tool results need calls.
+        with_parts_only.add("tool")
     forms = {"object": _ARGUMENTS, "string": json.dumps(_ARGUMENTS)}
     contents = ("", None)
     rendered = {
@@ -134,7 +135,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     arguments = _arguments_form(rendered)
     form = "string" if arguments == "string" else "object"
     empties = [content for content in contents if (form, content) in rendered]
-    # Of "" and None, prefer the one that renders to less text: some templates write None as the word "None".
+    # Use "" or None, whichever renders to less text: some templates write None as the word "None".
     empty = min(empties, key=lambda content: len(rendered[form, content]), default="")
     first, second = (_probe_call(f"unspool_{name}", forms[form]) for name in ("first", "other"))
     calls = [first] if rendered else []
@@ -158,7 +159,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
 
 
 def _arguments_form(rendered: Mapping[tuple[str, str | None], str]) -> Literal["object", "string", "either"]:
-    """Return the form of arguments that a template reads, by comparing how it renders the two forms."""
+    """Return the form in which a template needs arguments, by comparing its renderings of both forms."""
     texts = {form: text for (form, _), text in reversed(tuple(rendered.items()))}
     objects, strings = texts.get("object", ""), texts.get("string", "")
     if objects and objects == strings:
@@ -177,5 +178,5 @@ def _reasoning_key(render_turn: Callable[..., str]) -> str:
 
 
 def _reads_text(text: str) -> bool:
-    """Return whether a rendering contains a part's text, but not the whole part printed as a dictionary."""
+    """Return whether a rendering contains only the text of a content part, not the part as a dictionary."""
     return _TEXT in text and not re.search(r"""["']type["']: ["']text["']""", text)

@@ -48,7 +48,7 @@ class ChatTemplateLimit(ChatTemplateError):
 
 
 def _plain(value: object) -> Any:
-    """Return a copy of a value in plain JSON types, so that a template cannot call methods of our objects."""
+    """Return a copy of a value in plain JSON types, which have no methods that a template could misuse."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     # Convert instances of subclasses, such as enumeration members, to the plain type: a subclass may have
@@ -115,10 +115,8 @@ class ChatTemplate:
 
         :param source: the text of the file ``chat_template.jinja``, or the field
             ``chat_template`` of ``tokenizer_config.json``.
-        :param bos_token: the tokenizer's token for the beginning of a text; None if the tokenizer has no such
-            token.
-        :param eos_token: the tokenizer's token for the end of a text; None if the tokenizer has no such
-            token.
+        :param bos_token: the tokenizer's token for the beginning of a text; None if there is none.
+        :param eos_token: the tokenizer's token for the end of a text; None if there is none.
         :param max_length: maximum length of a rendering, in characters.
         :param max_seconds: maximum processor time for a rendering, in seconds.
         :param max_megabytes: maximum memory for a rendering, in megabytes.
@@ -188,9 +186,10 @@ class ChatTemplate:
         :param messages: dictionaries with ``role`` and ``content``, or objects that can be
             converted to such dictionaries; ``normalise_history`` prepares them.
         :param tools: the tools of the request.
-        :param add_generation_prompt: end the prompt with the header of the model's turn.
-        :param continue_final_message: end the prompt inside the last message instead, so that the
-            model continues this message: True for its content, or the name of another field.
+        :param add_generation_prompt: end the prompt with the header of the model's turn, such as
+            ``<|im_start|>assistant``.
+        :param continue_final_message: end the prompt inside the last message, which the model then continues.
+            True continues the field ``content``; a string names another field, such as ``reasoning_content``.
         :param kwargs: variables for the template, such as ``enable_thinking``,
             ``documents`` and ``reasoning_effort``.
         """
@@ -265,7 +264,8 @@ class ChatTemplate:
         """Render the template with these variables.
 
         :param variables: the template's variables; None to compile the template without rendering.
-        :param left: the seconds that remain of the time limit, if earlier renderings have used a part of it.
+        :param left: the remaining seconds of the time limit, if earlier renderings have used a part of the
+            limit.
         """
         length, seconds, megabytes = self._limits
         left = min(left, seconds)
@@ -294,7 +294,7 @@ class ChatTemplate:
                 try:
                     return self._run(probe, probing=True, left=until - self._spent)
                 except ChatTemplateLimit:
-                    raise  # reaching a limit does not show that the capability is missing
+                    raise  # The probe failed; this does not show that the capability is missing.
                 except ChatTemplateError:
                     continue
             return ""
@@ -337,8 +337,8 @@ def _cut_end(text: str, final: str) -> str:
             "so the model cannot continue it"
         )
     at = text.rindex(mark)
-    # The marker ends with a space.  If this space is missing in the rendering, the template has trimmed the
-    # message, so trim the text, too.
+    # The marker ends with a space. If the rendering lacks this space, the template trims messages, so trim
+    # the text, too.
     return text[:at] if text[at : at + len(_CONTINUE)] == _CONTINUE else text[:at].rstrip()
 
 

@@ -1,4 +1,4 @@
-"""Jinja environment for chat templates, like that of Transformers but with limits on each rendering.
+"""Jinja environment for chat templates, as in Transformers, but with limits on each rendering.
 
 The child process (``_render_process.py``) imports only three modules of our package: this file,
 ``_render_job.py`` and ``_render_limits.py``.  So it starts quickly.
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
 
 RenderMode: TypeAlias = Literal["plain", "probing", "lenient"]
-"""The mode in which a template runs.
-
-``plain`` is as in Transformers.  In ``probing`` the date is constant, and a missing variable acts as an
-empty string.  ``lenient`` is like ``probing``, but templates may modify lists, as some engines allow.
+"""The mode in which a template runs. In the mode ``plain``, it runs as in Transformers. In the mode
+``probing``, the date is constant, and a missing variable acts as an empty string. The mode ``lenient`` is
+like ``probing``, but templates may modify lists, as some engines allow.
 """
 clock: Final = getattr(time, "thread_time", time.process_time)
 """Function that returns the processor time of the current thread, in seconds.  On platforms that cannot
@@ -83,7 +82,7 @@ def _strftime_now(form: str) -> str:
 def _range(*bounds: int) -> range:
     numbers = range(*bounds)
     if len(numbers) > MAX_RANGE:
-        raise Limit(f"range() of more than {MAX_RANGE} numbers")
+        raise Limit(f"range() with {len(numbers)} numbers; at most {MAX_RANGE} are allowed")
     return numbers
 
 
@@ -113,7 +112,7 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
             return f"{GENERATION_MARKS[0]}{caller()}{GENERATION_MARKS[1]}" if _marking.get() else caller()
 
     class TemplateDict:
-        """Replacement for ``dict`` that does not expose the attributes of the type."""
+        """Replacement for ``dict`` in templates that hides the attributes of the type."""
 
         def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
             return dict(*args, **kwargs)
@@ -154,11 +153,13 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
                 if isinstance(one, int) and isinstance(other, str | list | tuple):
                     _bounds.get().check_length(len(other) * one)
             if operator == "**" and isinstance(right, int | float) and abs(right) > MAX_EXPONENT:
-                raise jinja2.exceptions.SecurityError(f"exponent too large: {right}")
+                raise jinja2.exceptions.SecurityError(
+                    f"exponent too large: {right}; at most {MAX_EXPONENT} is allowed"
+                )
             return super().call_binop(context, operator, left, right)
 
     class Given(jinja2.Undefined):
-        """Missing variable during a probe, which acts as an empty string when text is added to it."""
+        """Placeholder for a missing variable in a probe; adding text to it returns the text."""
 
         def __add__(self, other: Any) -> Any:
             return other if self._undefined_obj is utils.missing else super().__add__(other)

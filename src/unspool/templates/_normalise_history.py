@@ -34,8 +34,9 @@ def normalise_history(
 ) -> list[ChatMessage]:
     """Return the messages of a request in the form that the template can read.
 
-    Everything that the template can express is kept.  The input is not changed.  The result
-    depends only on the input, so each prompt of a conversation extends the previous one.
+    Everything that the template can express is kept. The input is not changed. Equal histories always get
+    equal results, including ids; otherwise the next prompt of a conversation would not begin with the
+    previous prompt.
 
     * Arguments become objects, or JSON text if the template needs text.  Arguments that are
       not a JSON object become an object with their text under ``MALFORMED_KEY``.
@@ -43,8 +44,8 @@ def normalise_history(
     * Reasoning moves to the key that the template reads.
     * If the template cannot write calls, calls become content in the dialect's markup.  If
       the template can write only one call per message, several calls become several messages.
-    * Content becomes text or a list of parts, whichever the template reads.  Missing content
-      becomes an empty string or None, whichever the template needs.
+    * Content becomes text or a list of parts, depending on what the template reads. Missing content becomes
+      an empty string or None, depending on what the template needs.
 
     :param dialect: the dialect that defines the format of ids and the markup of calls.
     """
@@ -105,12 +106,13 @@ def _assistant(
     reasonings = [message.pop(key, None) for key in REASONING_KEYS]
     reasoning = next((text for text in reasonings if text and isinstance(text, str)), "")
     original_calls = message.pop("tool_calls", None) or ()
-    # Keep arguments as text if the template can read text, because that preserves the model's exact bytes.
+    # If the template can read arguments as text, keep the text, because it has the model's exact bytes.
     calls = [_call(call, at, ids, as_object=capabilities.arguments == "object") for call in original_calls]
     content = message.get("content")
     if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
-        # Render even what the parser could not read again, because the model must see its earlier output.
+        # check=False also renders what the parser could not parse back: the model must see its earlier
+        # output.
         content = render(dialect, _as_message(inline, content, calls), check=False)
     elif calls:
         message["tool_calls"] = calls
@@ -246,7 +248,8 @@ class _Ids:
     def result(self, original: object) -> str:
         """Return the id of the call to which a result belongs.
 
-        That is the call with the original id or, if there is none, the first call without a result.
+        The call is the one with the original id of the result. If there is no such call, it is the first call
+        that has no result yet.
         """
         id = self._new_ids.get(original) if isinstance(original, str) else None
         if id is None:
@@ -275,7 +278,7 @@ class _Ids:
 
 
 def _split_calls(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
-    """Yield the messages, but split a message with several calls: each call is followed by its own result."""
+    """Yield the messages, with one message per call; each call is followed by its own result."""
     done: set[int] = set()
     for at, message in enumerate(messages):
         calls = message.get("tool_calls", ())

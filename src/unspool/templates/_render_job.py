@@ -20,8 +20,14 @@ from ._render_limits import Limit, out_of_memory
 
 Kind: TypeAlias = Literal["text", "syntax", "undefined", "refused", "value", "limit"]
 KINDS: Final[tuple[Kind, ...]] = ("text", "syntax", "undefined", "refused", "value", "limit")
-"""Kinds of results: the text; a template that does not compile; a missing variable or field; messages that
-the template or its sandbox rejects; a value that the template cannot handle; an exceeded limit."""
+"""Kinds of results. ``text`` is a rendering, and the others are errors:
+
+- ``syntax``: the template does not compile;
+- ``undefined``: a variable or field is missing;
+- ``refused``: the template or its sandbox rejects the messages;
+- ``value``: the template cannot handle a value;
+- ``limit``: a limit is exceeded.
+"""
 
 _MAX_REASON: Final = 10_000
 _MAX_KEPT: Final = 1 << 20
@@ -29,10 +35,10 @@ _MAX_KEPT: Final = 1 << 20
 
 
 JOB: Final = struct.Struct("!IddI")
-"""Header of a job: size in bytes, seconds, remaining seconds, megabytes."""
+"""Header of a job: size of the job in bytes, maximum seconds, remaining seconds, maximum megabytes."""
 HEADER: Final = struct.Struct("!BBidI")
-"""Header of a result: kind, whether the child process ends now, template line or -1, seconds, size in
-bytes."""
+"""Header of a result: index of its kind in ``KINDS``, 1 if the child process ends now (otherwise 0), line of
+the template (-1 if unknown), seconds that the job took, size of the result in bytes."""
 READY: Final = b"+"
 """Byte that a child process sends before its first job."""
 
@@ -53,7 +59,7 @@ class RenderJob(NamedTuple):
     megabytes: int
     """Maximum memory in megabytes."""
     left: float
-    """Seconds that remain of ``seconds``, because earlier renderings may share the limit."""
+    """Seconds that remain of ``seconds``, if earlier renderings have used a part of this limit."""
 
     def encode(self) -> bytes:
         """Return the job as bytes for a child process.
@@ -129,7 +135,7 @@ class TemplateRunner:
             code = environment(job.mode).compile(job.source)
         except exceptions.TemplateSyntaxError as error:
             return RenderResult("syntax", error.message or "syntax error", error.lineno)
-        except (RecursionError, SyntaxError):  # Python limits how deeply blocks are nested
+        except (RecursionError, SyntaxError):  # Python cannot compile deeply nested blocks
             return RenderResult("syntax", "nested too deeply")
         except (ArithmeticError, ValueError) as error:  # for example, an integer literal with too many digits
             return RenderResult("syntax", _cut(f"{type(error).__name__}: {error}"))

@@ -31,7 +31,8 @@ MAX_EXPONENT: Final = 64
 PROBING_RENDERINGS: Final = 5
 """Time limit for all probes of one template together, as a multiple of ``max_seconds``."""
 MAX_GROWTH: Final = 64 << 20
-"""Maximum growth of a child process in bytes; a process that has grown more ends after the job."""
+"""Maximum growth of a child process, in bytes; a process that has grown by more than this ends after its
+job."""
 
 
 class Limit(Exception):

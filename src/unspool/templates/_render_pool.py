@@ -8,8 +8,8 @@ them.  If all are busy, callers wait in the order of arrival.
 The time limit of a rendering is a limit on processor time.  A caller waits at most
 three times that limit plus one second, including the time until a child is free.
 
-On platforms without child processes, templates run in the caller's thread.  Only
-the limits of ``_jinja_environment.py`` apply there.  They are checked when a template
+On platforms without child processes, templates run in the caller's thread.  Then only
+the limits of ``_jinja_environment.py`` apply.  These limits are checked when a template
 writes text, calls a function or multiplies.
 """
 
@@ -59,8 +59,8 @@ _KEPT: Final = (
     "DYLD_LIBRARY_PATH",
     "DYLD_FALLBACK_LIBRARY_PATH",
 )
-"""Environment variables that a child process gets: only those that it needs to start and to find the local
-time, so that it gets no secrets."""
+"""Environment variables that a child process inherits: those that it needs to start and to find the local
+time. All other variables are withheld, because they may contain secrets."""
 _TO_START: Final = 60.0
 _PATIENCE: Final = 3.0
 _GRACE: Final = 1.0
@@ -79,7 +79,7 @@ class _ProcessEnded(Exception):
 
 
 class _RenderProcess:
-    """Child process that renders templates, as the parent sees it."""
+    """The parent's handle for a child process that renders templates."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -105,7 +105,7 @@ class _RenderProcess:
 
     def lower_priority(self) -> None:
         """Lower the priority of the child process."""
-        with suppress(OSError):  # the child has ended, or the system does not allow it
+        with suppress(OSError):  # the child has ended, or the system does not allow changes of the priority
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOW_PRIORITY)
 
     def wait_until_ready(self) -> None:
@@ -163,7 +163,7 @@ class _RenderProcess:
         return self._process.wait()
 
     def forget(self) -> None:
-        """Close this process's copy of the socket after a fork, because the child belongs to the parent."""
+        """Close this process's copy of the socket after a fork; only the parent still uses the child."""
         self._socket.close()
         self._process.returncode = 0
 
@@ -197,7 +197,7 @@ class RenderPool:
             return RenderResult("limit", str(out_of_memory(job.megabytes)))
         self._enter(until)
         try:
-            for _ in range(2):  # try twice, because an idle child may have been killed
+            for _ in range(2):  # try again, because an idle child may have been killed since its last job
                 with suppress(_ProcessEnded):
                     return self._try(encoded, job.length, until)
         except TimeoutError:
@@ -300,7 +300,8 @@ def _has_processes() -> bool:
     return (
         hasattr(os, "register_at_fork")
         and sys.platform not in ("emscripten", "wasi")
-        and "py" in Path(sys.executable or "").name.lower()  # not a program that embeds Python
+        # A program that embeds Python is not a Python interpreter, so it cannot run our child process.
+        and "py" in Path(sys.executable or "").name.lower()
         and not getattr(sys, "frozen", False)
     )
 
@@ -314,7 +315,7 @@ _runner: Final = TemplateRunner()
 
 
 def render(job: RenderJob) -> RenderResult:
-    """Run a job in a child process (in this thread on platforms without them), and return its result."""
+    """Run a job in a child process, or in this thread if the platform has none, and return its result."""
     renderers = _isolated.get() or _pool
     return _runner.run(job) if renderers is None else renderers.render(job)
 
@@ -347,7 +348,7 @@ def _forget() -> None:
 
 
 def _before_fork() -> None:
-    _lock.acquire()  # so that no other thread is starting a child during the fork
+    _lock.acquire()  # held during the fork, because another thread may be starting a child
 
 
 def _after_fork() -> None:

@@ -1,10 +1,10 @@
-"""Check of prefix stability: whether the next prompt begins with the old prompt and the model's turn.
+"""Check of prefix stability: the next prompt should begin with the old prompt and the model's turn.
 
 A model writes its turn after a prompt.  Then messages are added, and the template renders the whole
 conversation again.  If the new prompt begins with the old prompt and the turn, the token ids of both can be
-reused, and only a suffix is new.  Some templates break this: they remove reasoning after the next question,
-write an empty reasoning block only in prompts, or change the end of a turn.  This module finds the first
-character at which the old and the new text differ.
+reused, and only a suffix is new.  Some templates break this. For example, they remove reasoning after the
+next question, write an empty reasoning block only in prompts, or change the end of a turn.  This module finds
+the first character at which the old and the new text differ.
 
 The module compares two renderings of a conversation whose last turn is a placeholder: a text that is easy to
 find.  It never renders the model's real output, because templates do not reproduce that output exactly.
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
     """The first difference between two renderings."""
 
     was: str
-    """The old prompt, followed by a placeholder for the model's turn."""
+    """The previous prompt, followed by a placeholder for the model's turn."""
     now: str
     """The next prompt."""
     at: int
@@ -99,7 +99,7 @@ class ExtendedConversation(NamedTuple):
 
     @property
     def rest(self) -> str:
-        """The rest of the next prompt after the model's text; it starts with the text that ends the turn."""
+        """The part of the next prompt after the model's text; it starts with the end of the model's turn."""
         return self.now[len(self.was) :]
 
     def difference(self, *, closed: bool) -> Difference | None:
@@ -185,7 +185,7 @@ def make_message(capabilities: TemplateCapabilities, role: str, text: str, **ext
 
 @dataclass(frozen=True, slots=True)
 class ConversationRenderer:
-    """Renderer of conversations with one template and the tools and variables of a request."""
+    """Renderer of conversations, with a fixed template and with the tools and variables of one request."""
 
     template: ChatTemplate
     tools: Sequence[object] | None
@@ -202,8 +202,8 @@ class ConversationRenderer:
     def header(self, history: Sequence[ChatMessage]) -> str:
         """Return the header of the model's turn.
 
-        The header is the text that the generation prompt adds after these messages.  If it adds
-        none, the last markers of the prompt are returned.
+        The header is the text that the generation prompt adds after these messages.  If it adds no text, the
+        last markers of the prompt are returned.
         """
         prompt = self.prompt(history)
         ended = self.render(history, generation=False).removesuffix(prompt.finale)
@@ -220,12 +220,13 @@ class ConversationRenderer:
         lead: str | None,
         turn_start: str | None = None,
     ) -> ExtendedConversation:
-        """Return the renderings of the conversation before and after new messages follow the model's turn.
+        """Return two renderings of the conversation: without and with new messages after the model's turn.
 
-        :param lead: the text before the answer if the turn has no reasoning: an empty reasoning block or an
-            empty string; None if the turn begins with reasoning.
-        :param turn_start: the actual beginning of the turn, including the seed that ended the prompt for this
-            turn; None if that seed was the same as the seed of the current prompt.
+        :param lead: the text before the answer if the turn has no reasoning (an empty reasoning block, or an
+            empty string); None if the turn begins with reasoning.
+        :param turn_start: the actual beginning of the turn, including the reasoning marker or empty reasoning
+            block at the end of its prompt (``SplitPrompt.seed``); None if the current prompt ends in the same
+            way.
         """
         prompt = self.prompt(history)
         seed = prompt.seed if turn_start is None or turn_start.startswith(prompt.seed) else ""
@@ -272,7 +273,7 @@ def make_round(
 
 
 def _border(text: str, at: int) -> int:
-    """Return the offset ``at``; if it is inside a marker, return the start of this marker.
+    """Return the offset ``at`` or, if this is inside a marker, the offset at which the marker starts.
 
     Two different markers may begin with the same characters, so texts may differ inside a marker.
     """
@@ -282,9 +283,9 @@ def _border(text: str, at: int) -> int:
 
 
 def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
-    """Split a rendered turn into the turn itself and the text that the template adds after every turn.
+    """Split a rendered turn into the model's text and the text that the template adds after every turn.
 
-    The second part consists of the end of the turn and the header of the next turn.
+    The second text consists of the end of the turn and the header of the next turn.
     """
     shared = body[len(body) - _shared(body[::-1], (prompt.header + prompt.seed)[::-1]) :]
     match = re.search(TAG, shared)
@@ -296,7 +297,7 @@ def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
 
 
 def _seed(prompt: str, markers: ReasoningMarkers | None) -> str:
-    """Return the opening reasoning marker or the empty reasoning block at the end of a prompt, if any."""
+    """Return the opening reasoning marker or empty reasoning block at the end of a prompt, if any."""
     match = None if markers is None else re.search(rf"{_block(markers)}\Z", prompt[-_TAIL:])
     return match[0] if match else ""
 
@@ -307,7 +308,7 @@ def _replace_lead(lead: str, body: str, markers: ReasoningMarkers | None) -> str
         return body
     block = re.compile(_block(markers))
     if body.startswith(lead) and not block.match(body, len(lead)):
-        return body  # the text between ``lead`` and the answer is the model's own
+        return body  # no other reasoning block follows ``lead``, so nothing has to be replaced
     return lead + block.sub("", body, count=1) if block.match(body) else lead + body
 
 
@@ -375,8 +376,8 @@ def _around(text: str) -> ReasoningMarkers:
     opener = _TAG_AT_END.search(before)
     closer = _TAG_AHEAD.match(after)
     if opener and opener[0].strip() in before[max(0, question - 40) : question]:
-        # The marker before reasoning ends the header of every message, so use the whole header as the opening
-        # marker.
+        # The marker before reasoning also ends the headers of other messages. So use the whole header as the
+        # opening reasoning marker.
         opener = _HEADER_AT_END.search(before)
         closer = _HEADER_AHEAD.match(after) or closer
     close = closer[1] if closer else ""

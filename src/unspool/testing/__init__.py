@@ -1,6 +1,6 @@
-"""Laws that every dialect must obey, as assertion functions.
+"""Property tests for dialects, as assertion functions; a law is a property that each dialect must have.
 
-They are for this project's own tests, and for packages that declare a dialect. The main
+The functions are for this project's own tests, and for packages that declare a dialect. The main
 function is :func:`check_dialect`:
 
 >>> from unspool import Dialect
@@ -11,23 +11,24 @@ function is :func:`check_dialect`:
 The laws::
 
     chunking       all ways to split an output into chunks lead to equal events
-        tiling         the spans of the events cover the input in order, without gaps or overlaps
-        places         the name and the arguments of a call are at the offsets that its events give
-        order          calls start, get arguments and end, one at a time; ``Finish`` is last
-        hold-back      the parser holds back at most ``Parser.max_pending`` characters
-        cuts           if an output stops early, its open call is truncated, and no markup becomes text
-        arguments      the arguments sent so far are a prefix of the final arguments
-        partial        ``PartialArguments`` shows only what the final arguments contain
-        complexity     the work for an output grows linearly with its length, even for hostile outputs
-        no error       ``feed`` and ``finish`` never raise an error, whatever the model wrote
-        quotations     text that the prompt quotes does not change how the output is parsed
-        continuations  a call in the prompt continues in the output only if a continued turn opened it
-        wires          a client of any API gets the complete response from a stream, and can run
-                       only the calls in that response
-        policies       each value of a policy has an effect, in every dialect to which it applies
-        round trip     ``parse(render(message))`` returns the message
+    tiling         the spans of the events cover the input in order, without gaps or overlaps
+    places         the spans of a call's name and arguments contain the name and the arguments
+    order          calls start, get arguments and end, one at a time; ``Finish`` is last
+    hold-back      the parser delays events for at most ``Parser.max_pending`` characters
+    cuts           if an output stops inside a call, the call is truncated; no marker becomes text
+    arguments      the arguments sent so far are a prefix of the final arguments
+    partial        ``PartialArguments`` shows only what the final arguments contain
+    complexity     the work for an output grows linearly with its length, even for hostile outputs
+    no error       ``feed`` and ``finish`` never raise an error, whatever the model wrote
+    quotations     text that the prompt quotes does not change how the output is parsed
+    continuations  the output continues a call from the prompt only if the request continues the
+                   turn in which the call began
+    wires          in every API format, a streaming client gets the complete response, and can
+                   run only the calls in that response
+    policies       each value of a policy has an effect, in every dialect to which it applies
+    round trip     ``parse(render(message))`` returns the message
 
-If a law is broken, its function raises ``AssertionError`` with the input that shows this.
+If a dialect breaks a law, the law's function raises ``AssertionError`` with the input that shows the fault.
 
 :func:`messages` and :func:`check_dialect` need hypothesis, which the extra ``testing`` installs:
 ``pip install 'unspool[testing]'``.
@@ -115,10 +116,10 @@ def check_dialect(
 ) -> None:
     """Check a dialect against every law.
 
-    :param texts: valid and broken outputs in this dialect; a :class:`ModelOutput` also has a request.
+    :param texts: valid and broken outputs in this dialect; a :class:`ModelOutput` also contains parts of the
+        request.
     :param examples: number of messages to generate.
-    :param mutations: number of broken variants per text; the number of hostile texts is a tenth of this
-        number.
+    :param mutations: number of broken variants per text; a tenth as many hostile texts are tested.
     :raises UsageError: if hypothesis is not installed.
     """
     require_hypothesis()
@@ -148,7 +149,7 @@ def check_dialect(
     for policy in EFFECTS:
         assert_policy(spec, policy)
 
-    # Leave out the phase "explain", because the error itself has all details.
+    # Without hypothesis's phase "explain", because the error itself contains all details.
     phases = (Phase.generate, Phase.shrink)
     example_settings = settings(
         max_examples=examples, phases=phases, database=None, deadline=None, derandomize=True

@@ -1,10 +1,13 @@
-"""Law of complexity: the work for an output grows linearly with its length, even for hostile texts.
+"""Property test: the work for an output grows linearly with its length, even for hostile texts.
 
-A hostile text is made for a dialect. It consists of a prefix that brings the parser into one of its states,
-and of one unit that is repeated. Units are markers, incomplete markers, quotes, brackets, backslashes and
-whitespace. Work is measured in executed lines instead of time, because the number of lines does not depend on
-other programs. Work that C code does inside one line (copying or searching a text) is not measured.
-``lab/complexity.py``, which is not part of the package, measures that, too, by counting instructions.
+A hostile text tries to make the parser slow. It consists of a prefix that brings the parser into one of its
+states, and of a unit (a short text) that is repeated. Units are markers, incomplete markers, quotes,
+brackets, backslashes and whitespace.
+
+Work is measured in executed lines instead of time, because the number of lines does not depend on other
+programs. Work that C code does inside one line (copying or searching a text) is not measured.
+``lab/complexity.py``, which is not part of the package, counts processor instructions, so it measures this
+work, too.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ from ._parser_runs import markers
 from ._parsing_laws import POLICIES
 
 _COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")
-"""Prefixes of file names whose lines are counted: the package's files, and the code of data classes."""
+"""Prefixes of the names of files whose lines are counted: the package's files, and generated code of data
+classes (``<string>``)."""
 _WIRES: Final = (ChatStream, MessagesStream, ResponsesStream, OllamaStream)
 _CALLS: Final = (
     ToolCall("call_1", "get_weather", '{"city": "Paris, France", "days": 3}'),
@@ -92,13 +96,14 @@ _UNITS: Final = (
 )
 """Units that the hostile texts of every dialect repeat."""
 _MALFORMING_TEXTS: Final = ("}", "]", "\x01", "<", "!", "}}", '"', ")", "x y")
-"""Texts that may make an open call malformed."""
+"""Texts that may make a call malformed if they are inserted into its arguments."""
 
 _PAIR_PROBABILITY: Final = 0.3
 """Probability that a hostile text repeats a pair of units instead of one unit."""
 
 InputForm = Literal["text", "ids", "decoded", "prompt"]
-"""Form in which the parser gets a hostile text: output text, ids, decoded text with ids, or the prompt."""
+"""Form in which the parser gets a hostile text: as output text, as token ids, as text with token ids, or as a
+prompt."""
 _INPUT_FORMS: Final[tuple[InputForm, ...]] = ("text", "ids", "decoded", "prompt")
 
 
@@ -113,7 +118,7 @@ class HostileText:
     unit: str
     policies: Policies = Policies()
     step: int = 1
-    """Number of characters or tokens per chunk; 0 stands for a single chunk."""
+    """Number of characters or tokens per chunk; 0 means a single chunk."""
     input_form: InputForm = "text"
 
     def text(self, size: int) -> str:
@@ -121,7 +126,7 @@ class HostileText:
         return self.prefix + (self.unit * (size // len(self.unit) + 1))[:size]
 
     def read(self, size: int) -> list[Event]:
-        """Parse the text as the gateway does, with a message builder and an encoder; return the events."""
+        """Parse the text, build the message and encode the stream, as the gateway does; return the events."""
         text = self.text(size)
         prompt = text if self.input_form == "prompt" else None
         vocabulary = (
@@ -191,7 +196,7 @@ class CharacterVocabulary:
 
 
 def states(dialect: str | Dialect) -> dict[str, str]:
-    """Return a mapping from parser states that the dialect can reach to texts that lead to them."""
+    """Return the parser states that the dialect can reach, each with a text that leads to it."""
     return dict(_states(find(dialect)))
 
 
@@ -214,7 +219,8 @@ def _states(spec: Dialect) -> dict[str, str]:
             elif mode == "arguments" and prefix.endswith("Paris"):
                 mode = "string"
             found.setdefault(mode, prefix)
-            if mode in ("matching", "arguments", "between"):  # also keep the longest prefix
+            # In these states, also keep the longest text that leads to the state.
+            if mode in ("matching", "arguments", "between"):
                 found[f"late {mode}"] = prefix
     arguments = found.get("late arguments", "")
     for fault in _MALFORMING_TEXTS if arguments else ():
@@ -227,7 +233,7 @@ def _states(spec: Dialect) -> dict[str, str]:
 
 
 def units(dialect: str | Dialect) -> list[str]:
-    """Return a dialect's units: common units, and the dialect's own markers, parts of markers and calls."""
+    """Return the units for hostile texts: common units, and (parts of) the dialect's markers and calls."""
     return list(_units(find(dialect)))
 
 
@@ -278,7 +284,7 @@ def hostile(dialect: str | Dialect, rng: Random) -> HostileText:
 
 
 def count_lines(work: Callable[[], object]) -> int:
-    """Return the number of the package's lines that a function executes, excluding compiled code."""
+    """Return how many lines of the package a function executes; compiled code is not counted."""
     count = 0
 
     def trace_line(_: FrameType, event: str, __: object) -> Any:
@@ -301,19 +307,19 @@ def count_lines(work: Callable[[], object]) -> int:
 def assert_linear(work: Callable[[int], object], size: int) -> None:
     """Assert that an input four times as long takes about four times the work, and not sixteen times.
 
-    The limit is six times the work, because caches may still grow at ``size`` characters.
+    Up to six times the work is accepted, because caches may still grow at ``size`` characters.
     """
     work(1)  # fill the caches first, so that this work is not counted
     least, few, many = (count_lines(partial(work, length)) for length in (1, size, 4 * size))
     if not (least or COMPILED):
         raise AssertionError("no line of the package was executed")
-    # ``least`` is the work that every call does, regardless of the length of the input.
+    # ``least`` is the work that does not depend on the length of the input.
     if many - least > 6 * max(0, few - least) + least:
         raise AssertionError(f"{few} lines executed for {size} characters, {many} for {4 * size}")
 
 
 def assert_complexity(hostile: HostileText, size: int = 1000) -> None:
-    """Assert that the work for a hostile text is linear, and that the parser's buffer stays bounded."""
+    """Assert that the work for a hostile text is linear, and that the parser's buffer stays small."""
     try:
         assert_linear(hostile.read, size)
     except AssertionError as error:

@@ -1,4 +1,4 @@
-"""Parser runs, which the laws check, and generators of their inputs: chunkings, broken texts, markers."""
+"""Parser runs for the property tests, and generators of inputs: chunkings, broken texts, markers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ToolList = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """Model output, with the fields of the request that affect how it is parsed."""
+    """Model output, with the fields of the request that affect how the output is parsed."""
 
     text: str
     """The text of the output."""
@@ -60,7 +60,8 @@ class ParseRun:
     events: list[Event]
     """All events, including those from ``finish``."""
     message: Message | None
-    """Message built from the events; None if the policies require ``MalformedOutput`` instead."""
+    """Message built from the events; None if building it raised ``MalformedOutput``, as strict policies
+    require."""
     feeds: list[Feed]
 
     def fail(self, law: str, why: str) -> NoReturn:
@@ -69,7 +70,7 @@ class ParseRun:
         raise self.broken(law, why)
 
     def broken(self, law: str, why: str) -> AssertionError:
-        """Return an ``AssertionError`` that names the law that this run breaks."""
+        """Return an ``AssertionError`` with the name of the broken law (see ``unspool.testing``)."""
         lines = [f"{law}: {why}", f"  dialect: {self.dialect.name}", f"  text:    {self.case.text!r}"]
         if list(self.chunks) != [self.case.text]:
             lines.append(f"  chunks:  {list(self.chunks)!r}")
@@ -96,7 +97,7 @@ def as_model_output(case: str | ModelOutput) -> ModelOutput:
 def run_parser(
     dialect: str | Dialect, case: str | ModelOutput, chunks: Sequence[str] | None = None
 ) -> ParseRun:
-    """Parse a case with a new parser, in these chunks or in a single one, and return the run."""
+    """Parse a case with a new parser, in these chunks (by default, in one chunk), and return the run."""
     case = as_model_output(case)
     parser = Parser(
         dialect, tools=case.tools, prompt=case.prompt, continues=case.continues, policies=case.policies
@@ -128,9 +129,9 @@ def run_parser(
 
 
 def comparable(events: Iterable[Event], text: str) -> list[Event]:
-    """Return the normalised events, with generated call ids removed so that runs can be compared.
+    """Return the normalised events without generated call ids, which differ between runs.
 
-    An id is a generated one if it does not occur in the text.
+    A call id is a generated one if it does not occur in the text.
     """
     out: list[Event] = []
     for event in normalise(events):
@@ -158,7 +159,7 @@ def without_ids(message: Message | None, text: str) -> Message | None:
 
 
 def chunkings(text: str, *, seed: int = 0, random: int = 3, splits: int = 64) -> Iterator[list[str]]:
-    """Yield ways to split a text: as one chunk, as characters, as two chunks, and randomly.
+    """Yield ways to split a text: as one chunk, as characters, in two chunks, and in random chunks.
 
     :param random: number of random chunkings, in which chunks may be empty.
     :param splits: maximum length of a text that is also split in two at every position.

@@ -1,4 +1,4 @@
-"""Laws of parser runs: chunking, tiling, places, order, hold-back, cuts, arguments, no error."""
+"""Property tests of parser runs, such as equal events for all chunkings, and correct spans of calls."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def assert_tiles(run: ParseRun) -> None:
             started[event.index] = event.start
         elif isinstance(event, CallEnd) and event.status != "complete":
             covered = text[started[event.index] : event.end]
-            # The raw text of a call that started in the prompt is longer than the call's span.
+            # If a call started in the prompt, its raw text is longer than its span in the output.
             if event.raw != covered and not (run.case.prompt and event.raw.endswith(covered)):
                 run.fail("tiling", f"{event} must have the raw text {covered!r}")
     if at != len(text):
@@ -102,13 +102,13 @@ def _assert_arguments_in_place(run: ParseRun, head: CallStart, tail: CallEnd, jo
         run.fail("places", f"the span of the arguments starts with whitespace: {span_text!r}")
     if tail.status != "complete":
         return
-    # The span may be empty only for a call without arguments, or for code that is only whitespace.
+    # Only a call without arguments, or with code that is only whitespace, may have an empty span.
     values = json.loads(joined).values()
     if not span_text and any(not isinstance(value, str) or value.strip() for value in values):
         run.fail("places", f"the arguments {joined!r} have an empty span")
     if span_text.startswith('{"') and is_json(span_text) and span_text != joined:
-        # This text may be JSON or Python literals. If it was read as Python, it was converted to JSON, so
-        # only the values must be equal.
+        # Some texts are JSON and also a Python literal. If the parser read the text as Python, it converted
+        # the arguments to JSON, so only their values must be equal.
         same = "\\" in span_text or json.loads(span_text) == json.loads(joined)
         if not (same and _reads_python(run.dialect)):
             run.fail("places", f"the arguments are {joined!r}, but their span contains {span_text!r}")
@@ -140,7 +140,7 @@ def assert_order(run: ParseRun) -> None:
 
 
 def assert_hold_bound(run: ParseRun) -> None:
-    """Assert that ``pending`` includes all characters without an event, and is at most ``max_pending``."""
+    """Assert that ``pending`` counts all characters without an event, and is at most ``max_pending``."""
     for number, feed in enumerate(run.feeds):
         if run.case.prompt is None and feed.pending < feed.fed - feed.covered:
             missing = feed.fed - feed.covered
@@ -156,7 +156,9 @@ def assert_hold_bound(run: ParseRun) -> None:
 
 
 def assert_argument_prefixes(run: ParseRun, whole: ParseRun | None = None) -> None:
-    """Assert that arguments sent so far are a prefix of the final ones, which are JSON in a complete call.
+    """Assert that the arguments sent so far are a prefix of the final arguments.
+
+    The final arguments of a complete call must be JSON.
 
     :param whole: the run that parsed the case in one chunk, from which the final arguments are taken.
     """
@@ -254,7 +256,7 @@ def is_json(text: str) -> bool:
     try:
         json.loads(text, parse_constant=_reject_constant, parse_int=str)
     except RecursionError:
-        return True  # nested too deeply for Python's JSON parser
+        return True  # the text is nested too deeply for Python's JSON parser
     except ValueError:
         return False
     return True
@@ -270,7 +272,7 @@ def assert_chunking_invariant(
     """Assert that all chunkings of a text lead to equal events and equal messages.
 
     :param ways: the chunkings to try, by default those of :func:`chunkings`.
-    :param each: function that checks other laws; it gets each run, and the run in one chunk.
+    :param each: function that makes further assertions; it gets each run, and the run in one chunk.
     :return: the run that parsed the text in one chunk.
     """
     case = as_model_output(case)
@@ -304,7 +306,7 @@ def difference(whole: ParseRun, other: ParseRun) -> str:
 
 
 def _fewest_chunks(whole: ParseRun, chunks: list[str]) -> ParseRun:
-    """Return a run that still differs from ``whole`` after joining as many of the chunks as possible."""
+    """Join as many chunks as possible while the run differs from ``whole``; return the last such run."""
     found = run_parser(whole.dialect, whole.case, chunks)
     at = 0
     while at + 1 < len(chunks):
@@ -334,7 +336,7 @@ def _assert_run_laws(run: ParseRun, whole: ParseRun) -> None:
 
 @dataclass(slots=True)
 class _Call:
-    """Call as its events describe it."""
+    """Tool call, assembled from its events."""
 
     name: str
     arguments: str = ""
@@ -359,12 +361,16 @@ def _common(one: str, other: str) -> str:
 
 
 def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
-    """Assert that an output that stops early, at any position, is parsed as a truncated one.
+    """Assert that an output is parsed as truncated if it stops early, at any position.
 
-    The message of the shorter output contains only text that is also in the message of the complete output:
-    no part of a marker, and no markup of an open call. There are two exceptions: words at the beginning of a
-    marker, and a brace if calls have no other marker. A call is complete only if it has all of its final
-    arguments, and malformed only if it is also malformed in the complete output.
+    The text in the message of the shorter output must also be in the message of the complete output. So the
+    message contains no part of a marker, and no markup of an unfinished call. Two exceptions are accepted:
+
+    - words at the beginning of a marker, because they may also be ordinary text;
+    - an opening brace, if the calls of the dialect have no other opening marker.
+
+    A call in the shorter output is complete only if it has all of its final arguments. It is malformed only
+    if it is also malformed in the complete output.
     """
     case = as_model_output(case)
     whole = run_parser(dialect, case)

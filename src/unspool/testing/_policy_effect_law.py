@@ -1,4 +1,4 @@
-"""Law of policies: each value of a policy has an effect, in every dialect to which the policy applies."""
+"""Property test: each value of a policy has an effect, in every dialect to which the policy applies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SampleCall:
         tagged = [template for template in spec.call if "{params}" in template]
         self.capabilities = MessageCapabilities(spec)
         self.params = bool(tagged) or self.capabilities.payload == "params"
-        """True if the dialect can write arguments between tags; then the sample call does so."""
+        """True if the dialect can write arguments between tags. The sample call then uses such tags."""
         self.spec = replace(spec, call=(*tagged, *spec.call)) if tagged else spec
         self.notation = "params" if self.params else self.capabilities.notation
         self.id = spec.id_format.new(self.name, 7)
@@ -88,14 +88,17 @@ _Predicate = Callable[[_Outcome], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """Effect of a policy: predicates that recognise each value of the policy by its result."""
+    """Effect of a policy: for each value of the policy, a predicate that shows its effect on the result."""
 
     predicates: Callable[[SampleCall], Mapping[str, _Predicate]]
-    """Function that returns a mapping from each value of the policy to a predicate for the result."""
+    """Function that returns a mapping from each value of the policy to a predicate. The predicate is true if
+    the result shows the effect of this value."""
     cases: Callable[[SampleCall], Iterable[ModelOutput]] = lambda sample: (ModelOutput(sample.write()),)
-    """Function that returns outputs to try; for one of them, the predicates of all values must hold."""
+    """Function that returns outputs to try. For at least one output, each value of the policy must have its
+    effect."""
     applies: Callable[[SampleCall], bool] = lambda _: True
-    """Predicate that is true if the policy applies to a dialect that has calls."""
+    """Predicate that is true if the policy applies to the sample's dialect; it is not called for dialects
+    without calls."""
     streamed: bool = False
     """True if the effect is visible only in the stream, not in the message."""
 
@@ -103,7 +106,8 @@ class _Effect:
 def _broken_calls(sample: SampleCall) -> Iterator[ModelOutput]:
     """Yield outputs with a broken call: an inserted fragment such as ``}``, or a missing character."""
     text = sample.write()
-    # Without this policy, a closing tag before an inserted fragment would be data, so the call would not end.
+    # With another value of ``close_in_value``, a closing tag before an inserted fragment would be data, so
+    # the call would not end.
     policies = Policies(close_in_value="first")
     for piece in ("}", "]", ")", "{", " !! ", ","):
         for at in range(len(text), 0, -1):
@@ -201,7 +205,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             ),
         },
         _unusual_spellings,
-        # Arguments in other notations are converted to JSON, which is always in canonical form.
+        # Not for other notations, whose arguments are always converted to canonical JSON.
         lambda sample: sample.notation in ("json", "params"),
     ),
     "after_calls": _Effect(
@@ -220,7 +224,8 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "text": lambda outcome: outcome.has_call and outcome.content == "Let me see. \n\n",
         },
         lambda sample: (ModelOutput(f"Let me see. \n\n{sample.write().lstrip()}"),),
-        # Where a header ends the content, or calls must be at the start, there is no whitespace to keep.
+        # The policy does not apply if a message header ends the content, or if calls must be at the start:
+        # then no whitespace precedes a call.
         lambda sample: sample.spec.frame is None and not sample.capabilities.anchored,
     ),
     "close_in_value": _Effect(
@@ -259,16 +264,16 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
             "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # An id after the arguments is used only with commit=call; otherwise the call is sent before its id.
+        # An id after the arguments is read too late for the stream, except with commit=call.
         lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
         lambda sample: sample.id in _render_with_id(sample),
     ),
 }
-"""Effects by policy."""
+"""Mapping from the name of each policy to its effect."""
 
 
 def _with_missing_parameter(sample: SampleCall) -> Sequence[Mapping[str, object]]:
-    """Return the tools of the sample call, with another parameter that is required."""
+    """Return the tools of the sample call, with a required parameter that the call lacks."""
     parameters = {"type": "object", "properties": {"unit": {"type": "string"}}, "required": ["unit"]}
     return ({"type": "function", "function": {"name": sample.name, "parameters": parameters}},)
 
@@ -291,7 +296,7 @@ def assert_policy(dialect: str | Dialect, policy: str) -> ModelOutput | None:
     """
     spec = find(dialect)
     sample, effect = SampleCall(spec), EFFECTS[policy]
-    # Calls whose payload is code are never malformed or truncated, and have no parameters.
+    # The policies do not apply to raw code, which is never malformed or truncated and has no parameters.
     is_code = sample.capabilities.payload == "code"
     if is_code or not sample.capabilities.calls or not effect.applies(sample):
         return None

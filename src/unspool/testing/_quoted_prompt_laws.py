@@ -1,4 +1,4 @@
-"""Laws of prompts: text in a prompt does not become part of the output."""
+"""Property tests of prompts: text in a prompt does not become part of the output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLAIN: Final = (
     TurnFormat("{role}: {text}\n\n", "Assistant:"),
     TurnFormat("### {role}:\n{text}\n\n", "### Response:\n"),
 )
-"""Formats whose turns begin with ordinary words."""
+"""Formats whose turns begin with ordinary words instead of control tokens."""
 ROLES: Final = ("system", "user", "tool", "assistant")
 
 
@@ -51,13 +51,12 @@ def assert_quotations(
 ) -> None:
     """Assert that text quoted in the prompt does not change how the output is parsed.
 
-    Complete calls, open calls, headers and all other markers are quoted by messages of every role.
-    The prompts are in formats whose turns begin with control tokens, and in formats whose turns
-    begin with words.
+    Messages of every role quote complete calls, unfinished calls, headers and all other markers.
+    The turns of some prompts begin with control tokens, and the turns of others with words.
 
     :param text: the output after the prompt.
-    :param policies: policies to try for each quotation; by default, each quotation is tried with
-        the next one of ``every_policy``.
+    :param policies: policies to try for each quotation. By default, only one policy is tried per quotation:
+        the next one in the list from ``every_policy``.
     """
     spec = find(dialect)
     quoted = list(quotations(spec))
@@ -104,13 +103,13 @@ def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: 
 
 
 def _seeds(spec: Dialect) -> list[str]:
-    """Return texts that a template may add to the end of a prompt: an empty text, reasoning openers."""
+    """Return texts that a template may add at the end of a prompt: an empty text, or a reasoning opener."""
     wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
     return ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
 
 
 def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
-    """Yield turn formats like those of the family's own templates, if they are known."""
+    """Yield turn formats with the prompt endings of the family's own templates, if these are known."""
     facts = facts_of(spec) if spec.request is not None else None
     ends = [*spec.prompt.turn]
     if facts is not None:
@@ -120,7 +119,7 @@ def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
 
 
 def quotations(spec: Dialect) -> Iterator[str]:
-    """Yield texts to quote: markers, complete calls, open calls, and complete calls followed by open ones."""
+    """Yield texts to quote: markers, complete calls, unfinished calls, and one of each in a row."""
     yield from (*markers(spec), *spec.prompt.turn)
     sample = SampleCall(spec)
     if not sample.capabilities.calls:
@@ -140,7 +139,9 @@ def _cut_positions(text: str) -> Iterator[int]:
 
 
 def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> None:
-    """Assert that the output resumes a call of the prompt only if the call is open and its turn is continued.
+    """Assert that the output continues a call from the prompt only if two conditions hold.
+
+    The call must be unfinished, and the request must continue the turn that contains the call.
 
     :param text: the model's output after a prompt that ends with a complete call.
     """
@@ -181,7 +182,7 @@ def _assert_no_call(run: ParseRun) -> None:
 def _assert_continued(
     spec: Dialect, tools: ToolList, policy: Policies, conversation: str, whole: str
 ) -> None:
-    at = whole.rindex("Oslo") + 2  # inside an argument of the last call
+    at = whole.rindex("Oslo") + 2  # cut the last call inside an argument
     open_call, rest = whole[:at], whole[at:]
     run = run_parser(spec, ModelOutput(rest, tools, open_call, policy, continues=True))
     calls = run.message.tool_calls if run.message is not None else ()

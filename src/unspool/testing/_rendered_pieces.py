@@ -35,7 +35,7 @@ PieceKind: TypeAlias = Literal[
 a call; ``head`` and ``tail`` are the parts of the call before and after the arguments.
 """
 
-# Labels are unpaired surrogates, because scenarios do not contain any, and the writers keep them.
+# Labels are unpaired surrogates, because scenarios contain no surrogates, and writers do not change them.
 _CALL: Final = "\udc00"
 _CALL_END: Final = "\udc01"
 _PAYLOAD: Final = "\udc02"
@@ -74,7 +74,7 @@ class _LabellingFrameWriter(_LabellingWriter, _FrameWriter):
 
 
 def render_pieces(dialect: Dialect, parts: Sequence[RenderPart]) -> list[RenderedPiece]:
-    """Return the rendering of these parts as labelled pieces."""
+    """Return the rendering of these message parts as a list of labelled pieces."""
     frame = dialect.frame
     writer = _LabellingFrameWriter(dialect, frame) if frame is not None else _LabellingWriter(dialect)
     pieces: list[RenderedPiece] = []

@@ -1,4 +1,4 @@
-"""Law of the round trip, and a hypothesis strategy for the messages with which it is checked."""
+"""Property test: parsing a rendered message returns the message; and a strategy for such messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ._parser_runs import ModelOutput, ParseRun, ToolList, markers
 
 @dataclass(frozen=True, slots=True)
 class SampleMessage:
-    """Message that a dialect can express, and tools that declare the functions it calls."""
+    """Message that a dialect can express, and tools that declare the functions that the message calls."""
 
     message: Message
     tools: tuple[dict[str, Any], ...]
@@ -54,7 +54,7 @@ def assert_round_trip(
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # An id after the arguments is used only with commit=call; otherwise the call is sent before its id.
+        # An id after the arguments is read too late for the stream, except with commit=call.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
@@ -77,7 +77,8 @@ def assert_round_trip(
     finish = "tool_calls" if message.tool_calls else "stop"
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
-    return render(spec, message)  # without check=False, so that render checks the round trip, too
+    # Here, ``render`` checks the round trip, too.
+    return render(spec, message)
 
 
 def _has_call_start_in_value(spec: Dialect, message: Message) -> bool:
@@ -122,19 +123,19 @@ class MessageCapabilities:
         self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
         """True if the parser recognises calls only when no content comes before them."""
         self.plain_keys = not self.verbatim
-        """True if the names of arguments must be identifiers."""
+        """True if argument names must be identifiers."""
         self.markers = markers(spec)
 
     def same_arguments(self, expected: str, found: str) -> bool:
         """Return whether the arguments of two calls are equal; the values 1, 1.0, "1" and true all differ."""
         if self.verbatim:
             return expected == found
-        # In the notation with bare keys, templates sort the keys, so their order may differ.
+        # In ``bare`` notation, templates sort the keys, so the order of keys may differ.
         by_name = self.notation == "bare"
         return _canonical_arguments(expected, by_name=by_name) == _canonical_arguments(found, by_name=by_name)
 
     def openers(self) -> set[str]:
-        """Return the single characters that may start a call in the middle of text."""
+        """Return the single characters, such as ``{``, that may start a call in the middle of text."""
         found: set[str] = set()
         for section in self.spec.section:
             marks, body = split_marks(section)
@@ -169,10 +170,10 @@ def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sa
     - reasoning does not start with newlines and does not end with whitespace;
     - content does not start with whitespace if there is reasoning or a call, and does not end
       with whitespace before calls;
-    - there is no content before calls in a dialect whose calls must start the output;
+    - if a dialect requires calls at the start of the output, there is no content before calls;
     - content and reasoning do not contain complete markers of the dialect;
-    - strings between tags do not contain a closing tag followed by text that would make the tag end the
-      string.
+    - strings between tags do not contain a closing tag followed by text that may also follow a parameter,
+      such as ``</parameter><parameter=``, because the parser would end the string at this tag.
 
     :raises UsageError: if hypothesis is not installed.
     """
@@ -246,7 +247,8 @@ class _MessageStrategies:
             atoms |= st.sampled_from(pieces)
 
         def is_prose(text: str) -> bool:
-            # The end of the text must not form a marker together with the text after it, either.
+            # The end of the text, together with the beginning of the following text, must not form a marker,
+            # either.
             whole = any((text + marker).find(marker) < len(text) for marker in capabilities.markers)
             return not whole and not CONTROL_TOKEN.search(text) and not openers & set(text)
 
@@ -261,14 +263,15 @@ class _MessageStrategies:
         words = self.words
         quoted = [marker for marker in capabilities.markers if capabilities.spec.values.quote not in marker]
         if capabilities.typed:
-            # A closing tag is data, except if text that may follow a parameter comes next.
+            # A closing tag is data unless the text after it may follow a parameter. `` x`` may not.
             quoted = [f"{marker} x" for marker in quoted]
         if capabilities.notation == "loose":
             # In a notation without escapes, a quote may end the string.
             samples = [text for text in samples if not set(text) & set("\"'\\")]
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
-        if capabilities.spec.values.nested:  # an opening parameter tag would be markup
+        # In dialects with nested tags, an opening parameter tag inside a value is markup.
+        if capabilities.spec.values.nested:
             heads = [param.partition("{")[0].split(" ")[0] for param in capabilities.spec.param]
             quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
         if quoted:

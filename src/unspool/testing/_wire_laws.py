@@ -1,4 +1,4 @@
-"""Law of the wires: a client assembles the complete response from a stream, and can run only its calls.
+"""Property test of API streams: a client assembles the complete response, and can run only its calls.
 
 For each API, this module has a client that assembles a stream strictly by the rules of the API.
 """
@@ -34,7 +34,7 @@ class Received:
     content: str
     reasoning: str
     calls: tuple[tuple[str, str], ...]
-    """The name and the arguments, as JSON text, of each call."""
+    """For each call, its name and its arguments; the arguments are JSON text."""
     reason: str
     error: bool = False
     """True if the response is an error, so that the client must ignore the other fields."""
@@ -48,7 +48,7 @@ def assert_wires(
 ) -> None:
     """Assert, for every API, that a client gets equal responses with and without streaming.
 
-    - The calls that the client assembles from the stream are those of the complete response.
+    - The calls that the client assembles from the stream are the calls of the complete response.
     - The client can parse the arguments of complete calls, but not those of other calls.
     - The client gets every complete call, all content and all reasoning.
 
@@ -93,7 +93,7 @@ def _assert_wire(
         whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
-    # A complete response whose arguments are objects lacks broken calls, or is an error.
+    # A complete response with arguments as objects cannot contain broken calls: it omits them or is an error.
     if wire.carries_objects:
         if not streamed.error:
             readable = tuple(call for call in streamed.calls if _is_runnable(call[1]))
@@ -117,12 +117,12 @@ def _assert_wire(
 
 
 def _canonical(calls: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return the calls with canonical arguments, as in a message; streams keep the model's own text."""
+    """Return the calls with canonical arguments. A message has these; a stream keeps the model's own text."""
     return tuple((name, canonical_json(text) if _is_runnable(text) else text) for name, text in calls)
 
 
 def _complete(events: Iterable[Event]) -> list[tuple[str, str]]:
-    """Return pairs of name and arguments for the complete calls."""
+    """Return the name and the arguments of each complete call."""
     names: dict[int, str] = {}
     pieces: dict[int, list[str]] = {}
     out: list[tuple[str, str]] = []
@@ -189,7 +189,10 @@ def _responses_stream(chunks: Sequence[Any]) -> Received:
                 item["type"] == "function_call"
                 and pieces.get(chunk["output_index"], "{}") != item["arguments"]
             ):
-                raise ProtocolError(f"the deltas for {item} join to {pieces.get(chunk['output_index'])!r}")
+                joined = pieces.get(chunk["output_index"])
+                raise ProtocolError(
+                    f"the argument deltas join to {joined!r}, but the finished item is {item}"
+                )
             items.append(item)
     response = chunks[-1]["response"]
     if response["output"] != items:
@@ -205,7 +208,8 @@ def _responses_whole(response: Any) -> Received:
             calls.append((item["name"], item["arguments"]))
             if (item["status"] == "completed") != _is_runnable(item["arguments"]):
                 raise ProtocolError(
-                    f"the status is {item['status']} with the arguments {item['arguments']!r}"
+                    f"the status of a call is {item['status']!r}, which contradicts its arguments "
+                    f"{item['arguments']!r}"
                 )
         else:
             texts[item["type"]] += "".join(part["text"] for part in item["content"])
@@ -279,19 +283,19 @@ def _is_runnable(arguments: str) -> bool:
     try:
         return isinstance(json.loads(arguments, strict=False, parse_int=str), dict)
     except RecursionError:
-        return True  # nested too deeply for Python's JSON parser
+        return True  # the text is nested too deeply for Python's JSON parser
     except ValueError:
         return False
 
 
 def _as_text(arguments: str) -> str:
-    """Return arguments unchanged; used in place of the function that converts arguments to an object."""
+    """Return arguments unchanged; encoders normally call a function that converts them to an object."""
     return arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """API, with an encoder and a client for it."""
+    """API format, with our encoder and a test client."""
 
     stream: Callable[[Parser], Any]
     read_stream: Callable[[Sequence[Any]], Received]
@@ -313,4 +317,4 @@ WIRES: Final[Mapping[str, Wire]] = {
         partial(OllamaStream, load_arguments=_as_text), _ollama_stream, _ollama_whole, carries_objects=True
     ),
 }
-"""The encoder and the client of each API, by the name of the API."""
+"""Mapping from the name of each API to its encoder and client."""

@@ -85,7 +85,7 @@ def capabilities_of(dialect: str) -> Capabilities:
 
 
 def select(patterns: Sequence[str] = ()) -> list[Scenario]:
-    """Return the scenarios that match any group, name or pattern such as ``order/*``; by default, all."""
+    """Return the scenarios that match a pattern (a group, a name, or ``order/*``), by default all."""
     if not patterns:
         return list(SCENARIOS.values())
     matches = [
@@ -101,7 +101,7 @@ def select(patterns: Sequence[str] = ()) -> list[Scenario]:
 
 
 def cases(dialects: Sequence[str] = (), scenarios: Sequence[str] = ()) -> Iterator[TestCase | Inapplicable]:
-    """Yield a case for every selected scenario in every selected dialect; by default, all are selected."""
+    """Yield a case for every selected scenario and dialect; without a selection, all of them are used."""
     names = [get_dialect(name).name for name in dialects] or [dialect.name for dialect in list_dialects()]
     selected = select(scenarios)
     for name in names:

@@ -33,7 +33,7 @@ _JSON_ANSWERS: Final = {
 
 
 def _quote_in_prompt(draft: Draft) -> str | None:
-    """Let the prompt end with a user's message that mentions the reasoning opener."""
+    """Set a prompt whose last user message mentions the reasoning opener."""
     opener, _ = reasoning_markers(draft.capabilities)
     facts = facts_of(draft.capabilities.dialect)
     if not opener:
@@ -60,7 +60,7 @@ def _insert_opener_in_line(draft: Draft) -> str | None:
 
 
 def _insert_before_header(draft: Draft) -> str | None:
-    """Insert text before the first header."""
+    """Insert ordinary text before the first message header."""
     if not draft.capabilities.framed:
         return "messages have no headers"
     if draft.text[0].isalnum():

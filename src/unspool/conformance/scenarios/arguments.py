@@ -25,7 +25,7 @@ def _text_scenario(name: str, text: str, needs: Sequence[str] = ()) -> Scenario:
 
 
 def _append_call(draft: Draft) -> None:
-    """Append another call if a turn may contain two calls, to check that the first call ends correctly."""
+    """Append another call, if the dialect allows two calls, to check that the first call ends correctly."""
     calls = [part.call for part in draft.order if isinstance(part, ExpectedCall)]
     if "parallel" not in draft.capabilities.missing:
         _replace_calls(draft, [*calls, PING])
@@ -151,7 +151,7 @@ _ITEMS: Final = [{"sku": "a", "qty": 1}, {"sku": "b,}", "qty": 2}]
 
 
 def _choose(**arguments: Any) -> Call:
-    """Create a call to the tool whose parameter schemas have alternatives."""
+    """Create a call to the tool ``choose``, whose parameters allow alternatives, for example by ``anyOf``."""
     return Call("choose", arguments)
 
 

@@ -18,7 +18,7 @@ from ...dialects.parse_templates import (
 from .sample_parts import Call, Reasoning, ScenarioPart
 
 ONE_CALL: Final = {"gigachat3": "a turn has one call"}
-"""Dialects whose turns have at most one call, with the reason."""
+"""Dialects whose turns have at most one call; the values are the reasons that reports show."""
 
 
 class Capabilities:
@@ -47,7 +47,8 @@ class Capabilities:
         self.enveloped: Final = field == "envelope"
         """True if a call is a single JSON object that contains the name and the arguments."""
         self.sorts_keys: Final = dialect.args == "bare"
-        """True if chat templates with this notation sort keys, so that models also write sorted keys."""
+        """True if chat templates with this notation sort keys. Models of these families then write sorted
+        keys, too."""
         self.carries_ids: Final = self.has_calls and (
             "{id}" in "".join([template, *call_headers])
             or dialect.names.forms[0] == dialect.id_format.pattern

@@ -27,14 +27,14 @@ TITLES: Final = {
     "unknown": "Unknown tools",
 }
 
-# -- malformed
+# -- group ``malformed``
 
 _BROKEN: Final = weather(LONG)
 _NOT_A_CALL: Final = "A broken call is not a call; the text and calls around it are valid."
 
 
 def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEdit:
-    """Return an edit that changes the payload of the call with the long value."""
+    """Return an edit that applies ``change`` to the arguments of the call with the value ``LONG``."""
 
     def edit(draft: Draft) -> str | None:
         if not draft.capabilities.verbatim:
@@ -57,7 +57,7 @@ def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEd
 
 
 def _replace_payload_with_prose(draft: Draft) -> str | None:
-    """Replace the payload of the call with ordinary text."""
+    """Replace the arguments of the call with ordinary text."""
     number = draft.find("payload", 0)
     if number < 0 or not draft.capabilities.enveloped:
         return "the name precedes the arguments, so a call has already begun"
@@ -106,7 +106,7 @@ MALFORMED: Final = (
     ),
 )
 
-# -- duplicates
+# -- group ``duplicates``
 
 _DUPLICATES_RULE: Final = "Duplicate calls are intended."
 
@@ -124,7 +124,7 @@ DUPLICATES: Final = tuple(
     Scenario("duplicates", name, parts, _DUPLICATES_RULE) for name, parts in _DUPLICATE_PARTS.items()
 )
 
-# -- unknown
+# -- group ``unknown``
 
 _ROCKET: Final = Call("launch_rocket", {"when": "now", "where": "Kourou"})
 _PASSED_ON: Final = "A call to an undeclared tool is passed on."

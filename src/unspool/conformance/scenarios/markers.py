@@ -1,14 +1,15 @@
-"""Scenarios with markers that are missing, stray, empty or only mentioned in text.
+"""Scenarios with missing, stray or quoted markers, and with empty sections or empty reasoning.
 
 The rules (see also docs/policies.md and docs/rulings.md):
 
 - Reasoning without a closer continues until the next call.
 - A complete call without its closer is valid if it is followed by the next call or by the end of the output.
 - Calls outside a section are accepted if the dialect declares this form.
-- A stray closer of reasoning is removed. A stray closer of calls is removed if it follows a call or is a
+- A stray reasoning closer is removed. A stray closer of a call is removed if it follows a call or is a
   control token; otherwise it is text.
 - Empty sections and empty reasoning are removed.
-- A marker is treated as text if it follows a quote or a backtick, or if it opens a call but no call follows.
+- A marker is treated as text in two cases: it follows a quote or a backtick, or it opens a call but no call
+  follows.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ def _remove_pieces(pieces: list[RenderedPiece], kind: str, part: int) -> list[Re
     return [piece for piece in pieces if not (piece.kind == kind and piece.part == part)]
 
 
-# -- missing
+# -- group ``missing``
 
 
 def _remove_marker(kind: str, part: int, *other_kinds: str) -> DraftEdit:
-    """Return an edit that removes all rendered pieces of these kinds (such as ``tail``) from one part."""
+    """Return an edit that removes markers from one part, given by their ``PieceKind`` (such as ``close``)."""
 
     def edit(draft: Draft) -> str | None:
         text_before = draft.text
@@ -110,7 +111,8 @@ def _remove_reasoning_closer(draft: Draft) -> str | None:
     text = draft.pieces[closing].text
     whitespace = text[len(text.rstrip()) :] or "\n"
     draft.pieces[closing] = RenderedPiece("close", whitespace, 0)
-    if not draft.capabilities.wrapped:  # otherwise the opening marker of the answer ends the reasoning
+    # If the dialect has markers around content, the opening marker of the answer ends the reasoning.
+    if not draft.capabilities.wrapped:
         draft.order = [
             TextSegment("reasoning", part.text) if isinstance(part, TextSegment) else part
             for part in draft.order
@@ -230,7 +232,7 @@ MISSING: Final = (
 )
 
 
-# -- orphans
+# -- group ``orphans``
 
 
 def _insert_closer_first(draft: Draft) -> str | None:
@@ -284,7 +286,7 @@ def _remove_dropped_tokens(text: str, capabilities: Capabilities) -> str:
 
 
 def _repeat_closer(get_marker: MarkerGetter) -> DraftEdit:
-    """Return an edit that repeats a closer of reasoning or of a call."""
+    """Return an edit that repeats a reasoning closer or a call closer."""
 
     def edit(draft: Draft) -> str | None:
         marker = get_marker(draft.capabilities)
@@ -371,7 +373,7 @@ ORPHANS: Final = (
     ),
 )
 
-# -- empty
+# -- group ``empty``
 
 
 def _remove_everything(draft: Draft) -> str | None:
@@ -442,7 +444,7 @@ EMPTY: Final = (
     ),
 )
 
-# -- quoted
+# -- group ``quoted``
 
 
 def _mention_marker(get_marker: MarkerGetter, sentence: str) -> DraftEdit:

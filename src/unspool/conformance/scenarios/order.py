@@ -25,7 +25,7 @@ _CALLS: Final = (PARIS, PING, weather("Rome"), write("a.txt", "Hello"))
 
 
 def _sequences() -> Iterator[str]:
-    """Yield every sequence of parts in which adjacent parts do not merge into a single text."""
+    """Yield every sequence of parts without two adjacent texts of the same channel, which would merge."""
     for length in range(1, _MAX_PARTS + 1):
         for kinds in product("TRC", repeat=length):
             if all(one == "C" or one != other for one, other in pairwise(kinds)):

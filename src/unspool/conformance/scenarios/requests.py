@@ -27,7 +27,7 @@ TITLES: Final = {
     "choices": "Several choices at a time",
 }
 
-# -- prefilled
+# -- group ``prefilled``
 
 _CONTINUES: Final = "The output continues the end of the prompt."
 
@@ -144,7 +144,7 @@ PREFILLED: Final = (
     ),
 )
 
-# -- guided
+# -- group ``guided``
 
 _FORCED_JSON: Final = "A forced call is JSON: an array of calls, or the arguments of the named function."
 
@@ -158,7 +158,7 @@ def _json_array(calls: Sequence[Call]) -> str:
 def _replace_with_json(
     *, named: bool = False, start: bool = False, before: str = "", after: str = "", indent: int = 0
 ) -> DraftEdit:
-    """Return an edit that replaces the calls with guided JSON, which follows reasoning if there is any.
+    """Return an edit that replaces the calls with JSON from guided decoding, and keeps the reasoning.
 
     :param start: whether to move the reasoning opener to the end of the prompt.
     :param before: text before the JSON.
@@ -189,7 +189,7 @@ def _replace_with_json(
 
 
 def _as_json(part: ExpectedPart, *, named: bool, indent: int) -> ExpectedPart:
-    """Adapt an expected call to guided JSON, in which calls have no ids; return other parts unchanged."""
+    """Return the call that is expected from guided JSON, which has no ids; return other parts unchanged."""
     if not isinstance(part, ExpectedCall):
         return part
     call = part.call
@@ -266,7 +266,7 @@ GUIDED: Final = (
     ),
 )
 
-# -- choices
+# -- group ``choices``
 
 
 def _set_choices(n: int) -> DraftEdit:

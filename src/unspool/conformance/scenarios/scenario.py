@@ -10,7 +10,8 @@ The expected result is derived from the parts with these rules:
 - Calls, reasoning and content are returned unchanged and in order.
 - Two segments of a channel are separated by whitespace. The expected text contains one newline, but the
   comparison accepts any whitespace.
-- If the prompt contains the beginning of the answer, the expected text starts with it (``echo``).
+- If the prompt contains the beginning of the answer (``Prompt.echo`` of the dialect), the expected text
+  starts with this beginning.
 - The finish reason is ``tool_calls`` if there is a complete call; otherwise it is the finish reason that the
   backend reports.
 """
@@ -79,7 +80,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces)
 
     def call_text(self, part: int) -> str:
-        """Return the text of a call, including the separators and closing section markers after it."""
+        """Return the text of a call, and the separators and closing section markers that follow it."""
         numbers = [i for i, piece in enumerate(self.pieces) if piece.part == part]
         first, last = numbers[0], numbers[-1]
         while last + 1 < len(self.pieces) and self.pieces[last + 1].kind in ("separator", "section_close"):
@@ -87,7 +88,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces[first : last + 1])
 
     def find(self, kind: str, part: int | None = None) -> int:
-        """Return the index of the first piece of a kind, in one part or in all parts; -1 if none is found."""
+        """Return the index of the first rendered piece of this kind, in one part or in all; -1 if none."""
         for number, piece in enumerate(self.pieces):
             if piece.kind == kind and part in (None, piece.part):
                 return number
@@ -100,7 +101,7 @@ DraftEdit: TypeAlias = Callable[[Draft], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Situation that the suite tests in every dialect."""
+    """Parts of a message, and optionally a fault, that the suite tests in every dialect."""
 
     group: str
     name: str
@@ -205,7 +206,7 @@ def to_render_parts(parts: Sequence[ScenarioPart], capabilities: Capabilities) -
 
 
 def make_id(capabilities: Capabilities, name: str, number: int) -> str:
-    """Generate a call id in the dialect's format, which is the same in every run."""
+    """Generate a call id in the dialect's format; every run generates the same id."""
     dialect = capabilities.dialect
     random = "abcdefghijklmnopqrstuvwxyz"[number:][: dialect.id_format.length]
     pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.names.first_index))

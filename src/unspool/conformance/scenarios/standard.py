@@ -48,7 +48,7 @@ MARKUP: Final = (
     '<div class="x">1 &lt; 2 &amp; 3</div> <!-- c --> {"a": [1, {"b": "]}"}]} ${x} %s {0} `code` # *'
 )
 LONG: Final = "Reykjavik"
-"""Value in which scenarios introduce faults; it occurs only once."""
+"""Argument value that scenarios break or truncate; each output contains it only once."""
 
 COMPLETE: Final = "The parser returns everything that the model wrote."
 
@@ -88,7 +88,7 @@ def _with_end(call: Call, end_marker: str) -> Call:
 
 
 def _cut_inside(draft: Draft, word: str, kept: int) -> str:
-    """Truncate the output inside the last occurrence of ``word``; return what remains of the last call."""
+    """Truncate the output inside the last ``word``; return the remaining text of the last call."""
     text = draft.text
     cut = text.rindex(word) + kept
     last = max(i for i, piece in enumerate(draft.pieces) if piece.kind in ("tail", "payload"))
@@ -117,7 +117,7 @@ def _cut_in_name(draft: Draft) -> None:
 
 
 def break_value(draft: Draft) -> None:
-    """Break a call: replace a JSON value with a bare word, or insert the word in front of a parameter."""
+    """Break a call: write the word ``oops`` instead of a JSON string, or before a parameter tag."""
     standard_tools(draft)
     at, call = next(
         (i, part.call)

@@ -52,7 +52,7 @@ def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
 
 
 def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
-    """Return a function that finds a cut after a word in a part; ``offset`` moves the cut by characters."""
+    """Return a function that finds the position ``offset`` characters after the end of a word in a part."""
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):
@@ -149,7 +149,7 @@ def _sendable_arguments(call: Call, capabilities: Capabilities, text: str) -> st
     """Return the longest arguments that a stream may have sent before the cut.
 
     For example, if a parameter is cut after ``Paris<``, the ``<`` may belong to the value or to the closing
-    tag. So a stream may have sent it or not.
+    tag. A stream may send this ``<`` or hold it back, so the returned arguments include it.
     """
     arguments = expected_arguments(call, capabilities)
     for value in reversed(list(call.arguments.values())):
