@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from corpus_cases import load
 from paths import TEMPLATES, real
 from unspool import Message, ToolCall, UnspoolError, UsageError, list_dialects, parse
-from unspool._core.compiler.match_programs import PUNCTUATION
+from unspool._core.compiler.match_program_types import PUNCTUATION
 from unspool._core.render.example_output import EXAMPLE_TOOLS
 from unspool.dialects._control_token_pattern import CONTROL_TOKEN
 from unspool.healing import feedback, neutralise
@@ -25,7 +25,7 @@ from unspool.healing._feedback import MAX_QUOTED
 from unspool.message import TextPart
 from unspool.templates import ChatTemplate, ChatTemplateError, normalise_history
 from unspool.testing import POLICIES, markers, mutate
-from unspool.testing._policy_effect_law import SampleCall
+from unspool.testing._every_policy_has_effect_law import SampleCall
 
 NAMES = [dialect.name for dialect in list_dialects()]
 APIS = ["chat", "messages", "responses"]

@@ -30,7 +30,7 @@ from unspool import (
 from unspool.dialects import Values
 from unspool.testing import _parser_runs as readings
 from unspool.testing import assert_policy
-from unspool.testing._policy_effect_law import EFFECTS, SampleCall
+from unspool.testing._every_policy_has_effect_law import EFFECTS, SampleCall
 from unspool.wire import ChatStream, WireChoice, WireOptions
 
 NAMES = [dialect.name for dialect in list_dialects()]

@@ -17,7 +17,7 @@ from ._core.compile_cache import compiled_dialect
 from ._core.compiler.compiled_dialect import CompiledDialect
 from ._core.machine import Machine
 from ._core.mypyc_types import Unchecked, mypyc_attr
-from ._core.output_start import (
+from ._core.read_prompt_end import (
     read_prompt,
     relevant_tail,
     relevant_tail_of,

@@ -30,7 +30,7 @@ from unspool.conformance import (
 )
 from unspool.conformance import scenarios as scenarios_package
 from unspool.conformance._chunkings import CHUNKINGS, MAX_PIECES, _tokenizer, chunked
-from unspool.conformance._deliberate_differences import RULINGS
+from unspool.conformance._known_differences_of_unspool import RULINGS
 from unspool.conformance.case_format import DeltaToolCall
 from unspool.conformance.parser_adapters import UnspoolSession, unspool_adapter
 from unspool.conformance.runner import ALL_CHUNKINGS, BATCH, CaseResult, Runner, explain_failure

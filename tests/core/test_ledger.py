@@ -58,7 +58,7 @@ def test_only_the_ledger_makes_span_events() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ACCOUNTING
     }
     # These stages derive events from the machine's events.
-    assert made_by == {"ledger.py", "whole_call_buffer.py", "output_start.py", "whitespace_filter.py"}
+    assert made_by == {"ledger.py", "whole_call_buffer.py", "read_prompt_end.py", "whitespace_filter.py"}
 
 
 def test_the_ledger_never_calls_the_machine() -> None:

@@ -76,7 +76,7 @@ from unspool.testing import (
     mutate,
     run_parser,
 )
-from unspool.testing._policy_effect_law import SampleCall
+from unspool.testing._every_policy_has_effect_law import SampleCall
 from unspool.testing._quoted_prompt_laws import every_policy
 
 SEED = os.environ.get("UNSPOOL_SEED", "0")

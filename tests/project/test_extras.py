@@ -90,7 +90,7 @@ USES = {
         ("tokenizers",),
         TOKENIZER
         + """
-    from unspool.models.sources.tokenizer_file import load_tokenizer
+    from unspool.models.sources.load_tokenizer import load_tokenizer
     from unspool.tokens import label_tokens
 
     tokenizer = load_tokenizer(Path("tokenizer.json"))
@@ -103,7 +103,7 @@ USES = {
         """
         from pathlib import Path
         import mistral_common
-        from unspool.models.sources.tokenizer_file import load_tokenizer
+        from unspool.models.sources.load_tokenizer import load_tokenizer
         from unspool.tokens import label_tokens
 
         file = Path("tekken.json")

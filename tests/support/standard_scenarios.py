@@ -21,7 +21,7 @@ from unspool import Dialect, Message, get_dialect, list_dialects, render
 from unspool.conformance.case_format import TestCase, Unfinished
 from unspool.conformance.scenarios.dialect_capabilities import Capabilities
 from unspool.conformance.scenarios.scenario import Scenario, to_render_parts
-from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS, SIZES
+from unspool.conformance.scenarios.ten_standard_patterns import PATTERNS, SCENARIOS, SIZES
 
 BETWEEN = ("", "")
 """Marks the offset just past the first call."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool import MalformedOutput, Parser, Policies
-from unspool._core.conversions.invalidate_broken_calls import is_poisoned
+from unspool._core.conversions.make_broken_arguments_unparsable import is_poisoned
 from unspool.policies import DEFAULTS
 from unspool.sample_outputs import SampleOutput, list_samples, tools
 from unspool.wire import MessagesRepair

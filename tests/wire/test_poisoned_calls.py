@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from langchain_core.utils.json import parse_partial_json
 
 from unspool import MalformedOutput, Parser, Policies
-from unspool._core.conversions import invalidate_broken_calls as broken
+from unspool._core.conversions import make_broken_arguments_unparsable as broken
 from unspool.testing import ModelOutput, assert_wires
 from unspool.testing import _wire_laws as wires
 from unspool.wire import (

@@ -13,7 +13,7 @@ from ..dialects._control_token_pattern import is_control_token
 from ..dialects._registry import find
 from .compile_cache import compiled_dialect
 from .compiler.compiled_dialect import CompiledDialect
-from .compiler.match_programs import (
+from .compiler.match_program_types import (
     CALL,
     CLOSE_PARAM,
     DROP,

@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from ..dialects._control_token_pattern import CONTROL_TOKEN, is_control_token
 from .arguments.select_codec import make_codec
 from .call_ids import CallIds
-from .compiler.match_programs import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
+from .compiler.match_program_types import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
 from .compiler.states_outside_calls import StartState
 from .ledger import Ledger
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from ..policies import Policies
     from .compiler.argument_codec_base import Codec
     from .compiler.compiled_dialect import CompiledDialect
-    from .compiler.match_programs import Program
+    from .compiler.match_program_types import Program
     from .compiler.message_headers import FrameForm, Header
     from .compiler.split_templates import CallForm, SectionForm
     from .compiler.states_outside_calls import Entry, TextState

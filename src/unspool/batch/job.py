@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from .._version import __version__
 from ..errors import UsageError
-from ..models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
+from ..models.sources.load_tokenizer import find_tokenizer_file, load_tokenizer
 from ..policies import policies_from_text
 from ._output_files import TEMPORARY, digest_of, part_file, read_json, write_json
 from ._render_rows import RowWriter, convert_rows

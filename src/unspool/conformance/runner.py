@@ -15,11 +15,11 @@ from typing import Any, Final
 from .._version import __version__
 from ..dialects import get_dialect
 from ..errors import ProtocolError
-from . import _accepted_differences
+from . import _differences_of_other_parsers
 from ._chunkings import CHUNKINGS, Chunks, chunked
 from ._compare import MATCH, Difference, compare, diff, worse
-from ._deliberate_differences import RULINGS
 from ._delta_reader import DecodedStream, decode_stream
+from ._known_differences_of_unspool import RULINGS
 from ._shrink import shrink
 from .case_format import Json, Run, TestCase
 from .parser_adapters import Adapter, ParserFailed, Unsupported
@@ -158,7 +158,7 @@ class Runner:
     def _find_reason(self, case: TestCase, difference: Difference, stream: DecodedStream | None) -> str:
         if self._identity.name == "unspool":
             return next((r.reason for r in RULINGS if r.covers(case, difference.name)), "")
-        return _accepted_differences.find_reason(case, stream) if stream is not None else ""
+        return _differences_of_other_parsers.find_reason(case, stream) if stream is not None else ""
 
     def _shrink(self, worst: Run) -> tuple[TestCase, Chunks] | None:
         def fails(case: TestCase, chunks: Chunks) -> bool:

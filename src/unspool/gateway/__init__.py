@@ -14,8 +14,8 @@ from .settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from .app import Gateway
-    from .asgi import create_app
     from .build_from_settings import build
+    from .create_asgi_app import create_app
     from .quickstart_demo import quickstart
     from .server.run import serve
 
@@ -24,7 +24,7 @@ __all__ = ["Gateway", "Settings", "build", "create_app", "load_settings", "quick
 _MODULES: Final = {
     "Gateway": "app",
     "build": "build_from_settings",
-    "create_app": "asgi",
+    "create_app": "create_asgi_app",
     "quickstart": "quickstart_demo",
     "serve": "server.run",
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from .._core.compiler.match_programs import PUNCTUATION
+from .._core.compiler.match_program_types import PUNCTUATION
 from ..dialects import CONTROL_TOKEN, Dialect, find
 from ..dialects.parse_templates import literals, parse_template, split_marks
 

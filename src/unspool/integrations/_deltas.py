@@ -4,7 +4,8 @@ A server sends one delta per step and cannot retract a delta.  So the same rules
 
 * whitespace that is part of the output format is left out;
 * if a call that the client has already seen turns out to be malformed or truncated, an invalid ending is
-  added to its arguments (``_core/conversions/invalidate_broken_calls.py``), so that no client runs the call.
+  added to its arguments (``_core/conversions/make_broken_arguments_unparsable.py``), so that no client runs
+  the call.
 
 The same encoder also encodes answers that are not streamed, in one step.
 """

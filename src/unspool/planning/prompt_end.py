@@ -7,7 +7,7 @@ from typing import Final
 
 from .._core.compile_cache import compiled_dialect
 from .._core.machine import OutputStart
-from .._core.output_start import output_start, relevant_tail
+from .._core.read_prompt_end import output_start, relevant_tail
 from .._core.schema.tools import tool_name
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer

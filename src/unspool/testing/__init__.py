@@ -41,6 +41,7 @@ from dataclasses import replace
 from random import Random
 
 from ..dialects import Dialect, find
+from ._every_policy_has_effect_law import EFFECTS, assert_policy
 from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
     ModelOutput,
@@ -65,7 +66,6 @@ from ._parsing_laws import (
     assert_places,
     assert_tiles,
 )
-from ._policy_effect_law import EFFECTS, assert_policy
 from ._quoted_prompt_laws import assert_continuations, assert_quotations
 from ._rendered_pieces import RenderedPiece, render_pieces
 from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis

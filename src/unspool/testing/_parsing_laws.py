@@ -11,7 +11,7 @@ from itertools import zip_longest
 from os.path import commonprefix
 from typing import Any, Final, NoReturn
 
-from .._core.compiler.match_programs import PUNCTUATION
+from .._core.compiler.match_program_types import PUNCTUATION
 from .._core.stages.partial_arguments import PartialArguments
 from ..dialects import Dialect, find
 from ..events import (

@@ -11,9 +11,9 @@ from ..dialects import Dialect, facts_of, find
 from ..dialects.parse_templates import parse_template, split_at, split_marks
 from ..events import CallStart
 from ..policies import PRESETS, Policies, policy_choices
+from ._every_policy_has_effect_law import SampleCall
 from ._parser_runs import ModelOutput, ParseRun, ToolList, markers, run_parser
 from ._parsing_laws import difference
-from ._policy_effect_law import SampleCall
 
 _PART_COUNT: Final = 8
 """Number of equal parts into which a call is cut; a quotation may end after any of these parts."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from .._core.compile_cache import compiled_dialect
-from .._core.output_start import begins_turn
+from .._core.read_prompt_end import begins_turn
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.reader import TokenReader
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer

@@ -1,6 +1,6 @@
 """Wire formats: encoders that turn events into API responses, and a strict decoder for chat chunks."""
 
-from .._core.conversions.invalidate_broken_calls import (
+from .._core.conversions.make_broken_arguments_unparsable import (
     MALFORMED,
     is_poisoned,
     is_poisoned_as_malformed,

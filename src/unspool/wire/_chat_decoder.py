@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeGuard, get_args
 
-from .._core.conversions.invalidate_broken_calls import is_poisoned
+from .._core.conversions.make_broken_arguments_unparsable import is_poisoned
 from ..errors import ProtocolError
 from ..events import Channel, FinishReason
 from ..message import Message, Part, TextPart, ToolCall

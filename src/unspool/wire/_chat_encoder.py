@@ -10,7 +10,7 @@ The encoder follows rules that make every tested client read the stream correctl
 
 A chunk cannot be taken back after it was sent.  If a call turns out to be malformed or truncated, the
 encoder *poisons* its arguments, so that no client runs the call (see
-``_core/conversions/invalidate_broken_calls.py``).  A response that is not streamed contains the same
+``_core/conversions/make_broken_arguments_unparsable.py``).  A response that is not streamed contains the same
 poisoned call.
 """
 

@@ -3,7 +3,7 @@
 Clients lose or reject blocks that overlap, so the encoder closes a block before it opens the next, never
 reuses an index, and sends only deltas of the block's own type.  At any time, the ``partial_json`` deltas of a
 block, joined so far, can still become valid JSON.  The exception is a call that turns out to be malformed or
-truncated: its JSON is poisoned (see ``_core/conversions/invalidate_broken_calls.py``).
+truncated: its JSON is poisoned (see ``_core/conversions/make_broken_arguments_unparsable.py``).
 
 In a response that is not streamed, ``input`` is an object, which cannot be poisoned.  So a truncated call is
 left out of such a response, and a malformed call turns the whole response into an error.  A caller that needs

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from .._core.conversions.invalidate_broken_calls import load_object, unsendable_call
+from .._core.conversions.make_broken_arguments_unparsable import load_object, unsendable_call
 from ..errors import MalformedOutput
 from ..events import (
     CallArgs,

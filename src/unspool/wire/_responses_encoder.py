@@ -4,10 +4,10 @@ All events of an output item have the same item id and output index, and the fin
 the same items.
 
 A call that turns out to be malformed or truncated is poisoned, so that no client runs it (see
-``_core/conversions/invalidate_broken_calls.py``), and its item becomes ``incomplete``.  Text for a free-form
-(custom) tool cannot be poisoned.  So if a call of such a tool is malformed or truncated, the stream never
-reports its item as done, and the final response leaves the item out.  If the call is malformed, the response
-fails.
+``_core/conversions/make_broken_arguments_unparsable.py``), and its item becomes ``incomplete``. Text for a
+free-form (custom) tool cannot be poisoned. So if a call of such a tool is malformed or truncated, the
+stream never reports its item as done, and the final response leaves the item out. If the call is malformed,
+the response fails.
 
 Reasoning is sent twice, as text and as a summary.  Some clients show only the text or only the summary, and
 all clients accept both.
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from .._core.conversions.calls import poisoned
-from .._core.conversions.invalidate_broken_calls import unsendable_call
+from .._core.conversions.make_broken_arguments_unparsable import unsendable_call
 from .._core.conversions.responses import ITEM_IDS, message_item, output_text, reasoning_item
 from ..dialects import IdFormat
 from ..errors import UsageError

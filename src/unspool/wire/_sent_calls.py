@@ -1,6 +1,6 @@
 """State of the calls in one response, for encoders that poison broken calls.
 
-``_core/conversions/invalidate_broken_calls.py`` explains what poison is and why it is needed.
+``_core/conversions/make_broken_arguments_unparsable.py`` explains what poison is and why it is needed.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .._core.conversions.invalidate_broken_calls import make_poison
+from .._core.conversions.make_broken_arguments_unparsable import make_poison
 from .._core.schema.mismatch import find_mismatch
 from .._core.schema.tools import as_tools
 from .._core.stages.message_builder import UNFINISHED

@@ -36,7 +36,7 @@ from unspool.events import FinishReason, normalise
 from unspool.message import TextPart
 from unspool.parser import seeded_ids
 from unspool.testing import ModelOutput, assert_laws, chunkings, comparable, run_parser
-from unspool.testing._policy_effect_law import SampleCall
+from unspool.testing._every_policy_has_effect_law import SampleCall
 
 MALFORMED = '<tool_call>{"name": "f", "arguments": {"a": 1, oops}}</tool_call>'
 TRUNCATED = '<tool_call>{"name": "f", "arguments": {"a": "b'

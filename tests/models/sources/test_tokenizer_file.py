@@ -10,9 +10,9 @@ import pytest
 
 from unspool._core.token_ids.tokenizer_adapters import as_encoder
 from unspool.errors import UsageError
+from unspool.models.sources.load_tokenizer import find_tokenizer_file, load_tokenizer
 from unspool.models.sources.source import Source
 from unspool.models.sources.special_tokens import load_vocabulary
-from unspool.models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
 
 
 def test_tokenizer_json_is_preferred_to_tekken(tmp_path: Path) -> None:

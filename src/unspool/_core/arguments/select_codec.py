@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...policies import Policies
     from ..compiler.argument_codec_base import Codec, NamedPayload
     from ..compiler.compiled_dialect import CompiledDialect
-    from ..compiler.match_programs import EnvelopeFactory
+    from ..compiler.match_program_types import EnvelopeFactory
     from ..compiler.split_templates import CallForm
     from ..schema.tools import Tools
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...policies import Policies
     from ..compiler.compiled_dialect import CompiledDialect
-    from ..compiler.match_programs import Program
+    from ..compiler.match_program_types import Program
     from ..schema.tools import Tools, ValueType
 
 

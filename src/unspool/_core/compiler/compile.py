@@ -29,7 +29,7 @@ from .compiled_dialect import (
     TextStates,
 )
 from .follow_sets import FollowSets
-from .match_programs import (
+from .match_program_types import (
     CALL,
     DROP,
     EMPTY_SECTION,

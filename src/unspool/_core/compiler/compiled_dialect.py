@@ -34,7 +34,7 @@ from .states_outside_calls import StartState, TextState
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from .follow_sets import FollowSets
-    from .match_programs import Program
+    from .match_program_types import Program
     from .message_headers import FrameForm
     from .split_name_and_id import NameForms
     from .split_templates import CallForm, ParamForm, SectionForm, Wrapper
@@ -149,7 +149,7 @@ class TextStates:
 
 
 class PromptMarkers:
-    """Markers in a prompt that show where the output begins; see ``output_start.py``."""
+    """Markers in a prompt that show where the output begins; see ``read_prompt_end.py``."""
 
     __slots__ = (
         "_all_templates",
@@ -189,7 +189,7 @@ class PromptMarkers:
         self._all_templates: Final = all_templates
         # Caches.
         self.usual_tail: str | None = None
-        """Relevant tail (see ``output_start.py``) of the default prompt; None until it is needed."""
+        """Relevant tail (see ``read_prompt_end.py``) of the default prompt; None until it is needed."""
         self.saved_starts: Final[dict[str, StartState]] = {}
         """Saved start states, keyed by the relevant tail of the prompt."""
 

@@ -39,7 +39,7 @@ from ..mypyc_types import i64
 from ..scan.character_runs import BOUND, MORE, NO, Alphabet, match_literal, skip_whitespace
 from ..scan.markers import MarkerSet, agreement
 from .argument_codec_base import NamedPayload
-from .match_programs import (
+from .match_program_types import (
     ATTRIBUTES,
     CALL,
     CAPTURE,

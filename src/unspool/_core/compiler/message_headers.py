@@ -16,7 +16,7 @@ from ...dialects._control_token_pattern import is_control_token
 from ...dialects.parse_templates import Placeholder, parse_template
 from ..scan.markers import MarkerSet
 from ..scan.short_text_cache_limits import FEW
-from .match_programs import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
+from .match_program_types import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
 from .split_templates import CallForm
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from ...dialects.parse_templates import (
 )
 from ..scan.character_runs import skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from .match_programs import (
+from .match_program_types import (
     ATTRIBUTES,
     CAPTURE,
     CLOSE_PARAM,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ...dialects._control_token_pattern import is_control_token
 from ..scan.markers import MarkerSet
 from ..scan.short_text_cache_limits import has_room
-from .match_programs import ASCII, CALL, DROP, EMPTY_SECTION, FRAME, OPEN_WRAPPER, Program
+from .match_program_types import ASCII, CALL, DROP, EMPTY_SECTION, FRAME, OPEN_WRAPPER, Program
 from .matcher import Matcher
 
 if TYPE_CHECKING:

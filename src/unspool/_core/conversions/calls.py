@@ -6,7 +6,12 @@ from typing import Literal, TypeAlias, get_args
 
 from ...errors import UsageError
 from ...message import BrokenCall, ToolCall
-from .invalidate_broken_calls import is_poisoned, is_poisoned_as_malformed, make_poison, remove_poison
+from .make_broken_arguments_unparsable import (
+    is_poisoned,
+    is_poisoned_as_malformed,
+    make_poison,
+    remove_poison,
+)
 
 Broken: TypeAlias = Literal["omit", "poison"]
 """Treatment of calls that must not be executed; see :meth:`Message.to_chat`."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from .calls import Broken, check_broken
 from .chat import message_of_parts
-from .invalidate_broken_calls import load_object, unsendable_call
+from .make_broken_arguments_unparsable import load_object, unsendable_call
 from .text_content import as_json, mapping
 
 SIGNATURE: Final = "unspool"

@@ -16,12 +16,21 @@ from typing import Final
 from ...dialects import get_dialect, list_dialects
 from ...errors import UsageError
 from ..case_format import TestCase
-from . import answers_like_calls, arguments, faulty_calls, markers, order, requests, standard, truncation
+from . import (
+    answers_like_calls,
+    arguments,
+    faulty_calls,
+    markers,
+    order,
+    requests,
+    ten_standard_patterns,
+    truncation,
+)
 from .dialect_capabilities import Capabilities
 from .scenario import Scenario
 
 GROUPS: Final[dict[str, str]] = {
-    "standard": standard.TITLE,
+    "standard": ten_standard_patterns.TITLE,
     "order": order.TITLE,
     "arguments": arguments.TITLE,
     "answers": answers_like_calls.TITLE,
@@ -33,7 +42,7 @@ GROUPS: Final[dict[str, str]] = {
 """Names of the groups, each with its title."""
 
 _MODULES: Final = (
-    standard,
+    ten_standard_patterns,
     order,
     arguments,
     answers_like_calls,
@@ -43,18 +52,7 @@ _MODULES: Final = (
     requests,
 )
 SCENARIOS: Final[dict[str, Scenario]] = {
-    scenario.full_name: scenario
-    for module in (
-        standard,
-        order,
-        arguments,
-        answers_like_calls,
-        truncation,
-        markers,
-        faulty_calls,
-        requests,
-    )
-    for scenario in module.SCENARIOS
+    scenario.full_name: scenario for module in _MODULES for scenario in module.SCENARIOS
 }
 """Mapping from the scenarios' full names to the scenarios."""
 

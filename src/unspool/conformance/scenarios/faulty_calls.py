@@ -19,7 +19,7 @@ from ..case_format import TextSegment, Unfinished
 from .dialect_capabilities import reasoning_markers
 from .sample_parts import PARIS, PING, REASONING, Call, ScenarioPart, weather
 from .scenario import Draft, DraftEdit, ExpectedCall, Scenario
-from .standard import LONG, break_value
+from .ten_standard_patterns import LONG, break_value
 
 TITLES: Final = {
     "malformed": "Malformed calls",

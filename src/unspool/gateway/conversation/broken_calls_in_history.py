@@ -1,8 +1,8 @@
 """Repair of broken tool calls that clients send back with the conversation.
 
 If a call is malformed or truncated, the gateway *poisons* its arguments: it makes them invalid JSON, so
-that no client runs the call (see ``_core/conversions/invalidate_broken_calls.py``).  Clients send these calls
-back in later requests.
+that no client runs the call (see ``_core/conversions/make_broken_arguments_unparsable.py``).  Clients send
+these calls back in later requests.
 """
 
 from __future__ import annotations

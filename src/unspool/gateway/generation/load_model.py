@@ -15,7 +15,7 @@ from ...errors import UsageError
 from ...models.detection.detect_dialect import detect_dialect
 from ...models.detection.result import Detection
 from ...models.sources import Source, read_source
-from ...models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
+from ...models.sources.load_tokenizer import find_tokenizer_file, load_tokenizer
 from ...planning import plan
 from ...templates import ChatTemplate
 from ..settings import Settings

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from ..._core.compile_cache import compiled_dialect
-from ..._core.output_start import output_start, relevant_tail
+from ..._core.read_prompt_end import output_start, relevant_tail
 from ..._core.render.example_output import calls_of
 from ..._core.render.message import render
 from ...dialects import (
