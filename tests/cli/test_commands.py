@@ -318,7 +318,7 @@ def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str
 
 def test_detect_names_the_dialect_of_a_model_that_is_not_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["detect", "Qwen/Qwen3-8B"]) == 2
-    assert "it uses the dialect hermes: `unspool dialects Qwen/Qwen3-8B`" in capsys.readouterr().err
+    assert "suggests the dialect hermes: run `unspool dialects Qwen/Qwen3-8B`" in capsys.readouterr().err
 
 
 def test_dialects_are_found_by_model_name(capsys: pytest.CaptureFixture[str]) -> None:
