@@ -308,7 +308,7 @@ SAFE = "its own page, or another engine, says to keep them; to keep one too many
 RULED: dict[tuple[str, Kind, str], tuple[object, str]] = {
     ("kimi_k2", "reasoning", "inside"): (
         False,
-        "templates of K2 and K2-Thinking seed nothing; kimi_k25 is the row that does",
+        "templates of K2 and K2-Thinking do not open reasoning; kimi_k25 is the row that does",
     ),
     ("granite4", "tool", "special"): (True, SAFE),
     ("longcat", "tool", "special"): (True, SAFE),
