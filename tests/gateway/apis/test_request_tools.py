@@ -113,7 +113,7 @@ def test_vendor_tool_does_not_stop_a_session() -> None:
     assert shown_tools(job) == ["echo"]
     assert job.ignored == ["the tool web_search: only its vendor can run it"]
     job = read_responses_request({"input": "x", "tools": [{"type": "apply_patch"}]})
-    assert job.ignored == ["the tool apply_patch: offer a function in its place"]
+    assert job.ignored == ["the tool apply_patch: offer a function instead"]
     toolset = {"type": "mcp_toolset", "mcp_server_name": "x"}
     search = {"type": "web_search_20250305", "name": "web_search"}
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [toolset, search]}
