@@ -64,7 +64,7 @@ class Relay:
         self._finish_reasons: Callable[[], list[FinishReason]] = list
 
     async def stream(self, stream: Stream) -> None:
-        """Send the response as a stream, while the output arrives."""
+        """Send the response as a stream while the output arrives."""
         exchange, encoder = self._exchange, self._encoder
         self._finish_reasons = encoder.finish_reasons
         exchange.failing = encoder.failing
@@ -90,7 +90,7 @@ class Relay:
         encoder.usage = self._usage()
         last = await self._run_if_large(encoder.closing)
         if self._keep is not None:
-            with suppress(MalformedOutput):  # not stored: the client must then send the whole history
+            with suppress(MalformedOutput):  # then store nothing; the client must send the whole history
                 response = await self._run_if_large(encoder.streamed_response)
                 if response is not None:
                     await self._store(response)
@@ -154,7 +154,8 @@ class Relay:
     async def _run_if_large(self, work: Callable[[], Result]) -> Result:
         """Run a function that processes the response, in a thread if the response or request is large.
 
-        The size of the request matters because the response repeats parts of it and is stored with it.
+        The size of the request matters because the response repeats parts of the request, and because both
+        are stored together.
         """
         size = 0
         for reader in self._readers:

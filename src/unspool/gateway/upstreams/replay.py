@@ -36,7 +36,7 @@ class ReplayedOutput(msgspec.Struct, frozen=True):
     finish_reason: str = "stop"
     prompt_tokens: int = 0
     error: str = ""
-    """Error message with which the stream ends instead of a finish reason."""
+    """Message of an error that ends the stream in place of a finish reason."""
 
 
 class ReplayUpstream:
