@@ -1,7 +1,7 @@
 """Threads of ``/v1/messages``: the client sends only new messages, and the gateway adds the earlier ones.
 
-Each reply of a thread is stored together with the messages of its request and the id of the reply
-before it.  The tools and the system prompt of the first request apply to the whole thread.  If a
+Each reply of a thread is stored together with the messages of its request and the id of the previous
+reply.  The tools and the system prompt of the first request apply to the whole thread.  If a
 thread is no longer stored, the error contains a code that makes client libraries send the whole
 conversation again.
 """
@@ -79,7 +79,7 @@ async def resume(
 async def _before(
     store: Store, bodies: BodyReader, exchange: Exchange, id: str
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
-    """Return the messages of a thread up to this reply, and the fields that apply to the whole thread."""
+    """Return a thread's messages up to the reply ``id``, and the fields that apply to the whole thread."""
     turns: list[list[Row]] = []
     head = b"{}"
     current = id
