@@ -37,7 +37,7 @@ PATHS: Final = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "res
 
 
 class Tee:
-    """Listener for the inner request that sends the events of the outer response."""
+    """Listener that sends the events of the outer response while the inner request is answered."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -86,7 +86,7 @@ async def answer_with_events(
     """Answer the inner request with events; the caller must send the last event.
 
     :param dispatch: ASGI application with the APIs' endpoints.
-    :param body: body of the outer request: the API's name as ``api``, the inner request's body as ``body``.
+    :param body: body of the outer request, with the API's name in ``api`` and the inner request in ``body``.
     """
     path, inner = PATHS.get(str(body.get("api"))), body.get("body")
     if path is None:
