@@ -112,7 +112,7 @@ def test_template_without_tools_is_reported(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", template)
     settled = resolve_sources(Settings(source=str(path)))
     assert settled.settings.dialect == "auto"  # left for the gateway to decide from the template
-    assert settled.notes[2].startswith("The template has no place for tools")
+    assert settled.notes[2].startswith("The template does not render tools")
     hinted = write_gguf(tmp_path / "h.gguf", template + "{# <tool_call> </tool_call> #}")
     assert (
         resolve_sources(Settings(source=str(hinted)))
@@ -132,7 +132,7 @@ def test_configured_template_selects_the_dialect(tmp_path: Path) -> None:
 
 def test_weights_without_a_template_are_refused(tmp_path: Path) -> None:
     Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", go="{{ .Prompt }}")
-    with pytest.raises(UsageError, match=r"has no chat template.*or give the URL of Ollama"):
+    with pytest.raises(UsageError, match=r"has no chat template.*or pass Ollama's URL instead"):
         resolve_sources(Settings(source="qwen3:8b"))
     file = tmp_path / "chat_template.jinja"
     file.write_text(HERMES, encoding="utf-8")

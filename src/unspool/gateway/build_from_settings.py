@@ -98,7 +98,7 @@ def _create_remote(url: str, settings: Settings) -> CompletionsUpstream:
 
 
 async def _load_model(settings: Settings, upstream: Upstream) -> Model:
-    """Load the model of an upstream that has been started."""
+    """Load the template, tokenizer and dialect for the model of a started upstream."""
     created = int(time.time())
     engines = [member.upstream for member in upstream.members] if isinstance(upstream, LoadBalancer) else []
     if isinstance(upstream, CompletionsUpstream):

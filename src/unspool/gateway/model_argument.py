@@ -1,8 +1,13 @@
-"""Settings for ``MODEL`` in ``unspool serve MODEL``: a GGUF file, a model name or a server URL.
+"""Settings derived from the MODEL argument of ``unspool serve MODEL``.
 
-If the model has a GGUF file, the embedded engine runs that file.  A server becomes the upstream: the
-gateway uses the server's completions endpoint if the chat template is known, otherwise its chat
-endpoint.  Values that the user has set are not changed.  Notes tell the user what was found.
+- If MODEL is the URL of a running server, that server becomes the upstream.  If the gateway knows the engine
+  and the model's chat template, it uses the server's completions endpoint, otherwise the chat endpoint.
+- If MODEL is a file, a directory or a model name, the embedded engine runs the model's GGUF file.  A model
+  without a GGUF file is rejected.
+- If MODEL is a file, a directory or a model name, and the setting ``url`` is set, requests go to ``url``.
+  MODEL then only provides the chat template.
+
+Settings that the user has changed keep their values.  Notes tell the user which settings were derived.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "ollama": ("ollama", "Ollama"),
     "openai": ("openai", "an unknown engine"),
 }
-"""Names of engines, keyed by detected engine: the name in the settings, and the name in notes to the user."""
+"""The name of each detected engine in the settings, and its name in notes to the user."""
 _KINDS: Final = {
     "gguf": "a GGUF file",
     "hub": "a model in the Hugging Face cache",
@@ -48,7 +53,7 @@ class Resolved:
 
     settings: Settings
     notes: tuple[str, ...] = ()
-    """Sentences that tell the user what was found."""
+    """Sentences that describe the models and their settings to the user."""
 
 
 def resolve_sources(settings: Settings) -> Resolved:
@@ -73,7 +78,7 @@ def resolve_sources(settings: Settings) -> Resolved:
 def _resolve_source(settings: Settings) -> Resolved:
     name = settings.source
     if name == "-":
-        raise UsageError("standard input cannot be served: give a file, a model name or a URL")
+        raise UsageError("standard input cannot be served: pass a file, a model name or a URL")
     source = from_server(name, key=settings.upstream_key or None) if is_url(name) else find_source(name)
     template = read_source(Path(settings.template)).template if settings.template else source.template
     detection = detect_dialect(replace(source, template=template))
@@ -83,16 +88,16 @@ def _resolve_source(settings: Settings) -> Resolved:
         resolved = _use_template(settings, source)
     elif source.weights is not None:
         if not source.template and not settings.template:
-            other = ", or give the URL of Ollama" if source.kind == "ollama" else ""
+            other = ", or pass Ollama's URL instead" if source.kind == "ollama" else ""
             raise UsageError(
-                f"{name} has no chat template to render prompts with: set template to the chat template of "
+                f"{name} has no chat template for rendering prompts: set template to the chat template of "
                 f"the original model{other}"
             )
         resolved = _use_embedded_engine(settings, source)
     else:
         raise UsageError(
             f"{name} has no GGUF file, which the embedded engine needs: serve the model with another engine "
-            f"(vllm serve {name}) and give that server's URL, or give the path of a GGUF file"
+            f"(vllm serve {name}) and pass that server's URL, or pass the path of a GGUF file"
         )
     settings = replace(resolved.settings, source="")
     if settings.dialect == "auto" and _is_builtin(detection):
@@ -117,7 +122,7 @@ def _is_builtin(detection: Detection) -> bool:
 
 def _use_server(settings: Settings, source: Source, detection: Detection) -> Resolved:
     """Return settings that use a running engine as the upstream."""
-    assert source.engine is not None  # noqa: S101 - the caller has looked
+    assert source.engine is not None  # noqa: S101 - the caller has checked this
     engine, called = _ENGINES[source.engine]
     changes: dict[str, Any] = {"url": source.url}
     if settings.engine == "auto":
@@ -145,7 +150,7 @@ def _use_server(settings: Settings, source: Source, detection: Detection) -> Res
 
 
 def _files(source: Source) -> dict[str, Any]:
-    """Return the settings for the template's files; an empty dict if the server provides the template."""
+    """Return the settings that name the template's files; they are empty if the server has the template."""
     if source.engine == "llamacpp":
         return {}
     if source.file is not None and source.file == source.weights:
@@ -226,7 +231,7 @@ def _describe_source(source: Source) -> str:
 def _describe_dialect(settings: Settings, detection: Detection) -> str:
     """Return a sentence with the model's dialect and the reason why it was chosen."""
     if settings.dialect == "auto" and detection.hint:
-        return f"It writes calls as {detection.hint}: the template mentions such calls, but it renders none."
+        return f"It writes calls as {detection.hint}: the template mentions such calls but renders no calls."
     if (
         settings.dialect == "auto"
         and detection.tried
@@ -234,8 +239,8 @@ def _describe_dialect(settings: Settings, detection: Detection) -> str:
         and detection.dialect is None
     ):
         return (
-            "The template has no place for tools: the system message describes them, and calls are written "
-            "as in hermes."
+            "The template does not render tools: the system message describes the tools, and the model is "
+            "told to write calls as hermes."
         )
     if settings.dialect == "auto":
         return detection.evidence[0]
@@ -243,6 +248,6 @@ def _describe_dialect(settings: Settings, detection: Detection) -> str:
     why = (
         f": {detection.evidence[0] if detection.tried else ' '.join(detection.evidence[1:])}"
         if detected
-        else ", as set."
+        else ", as the settings say."
     )
     return f"It writes calls as {settings.dialect}{why}"
