@@ -94,7 +94,7 @@ def _addresses(settings: Settings) -> str:
     if not settings.port:
         return "The log shows the port."
     url = f"http://{host}:{settings.port}"
-    page = f"\nOpen {url} in a browser to chat and to see the latest requests." if settings.page else ""
+    page = f"\nOpen {url} in a browser to chat and see the latest requests." if settings.page else ""
     return f"Point an agent at {url}/v1 (OpenAI) or {url} (Anthropic, Ollama).{page}"
 
 

@@ -150,7 +150,7 @@ def _use_server(settings: Settings, source: Source, detection: Detection) -> Res
 
 
 def _files(source: Source) -> dict[str, Any]:
-    """Return the settings that name the template's files; they are empty if the server has the template."""
+    """Return settings with the template's files, or an empty dict if the server provides the template."""
     if source.engine == "llamacpp":
         return {}
     if source.file is not None and source.file == source.weights:
@@ -240,7 +240,7 @@ def _describe_dialect(settings: Settings, detection: Detection) -> str:
     ):
         return (
             "The template does not render tools: the system message describes the tools, and the model is "
-            "told to write calls as hermes."
+            "told to write calls in the hermes dialect."
         )
     if settings.dialect == "auto":
         return detection.evidence[0]

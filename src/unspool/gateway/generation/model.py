@@ -1,4 +1,4 @@
-"""Description of a model: all data about it that planning, rendering and parsing need."""
+"""Data about a model for planning, rendering and parsing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tool_prompt import ToolPrompt
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Model, described by all data that planning, rendering and parsing need."""
+    """Model with the data that planning, rendering and parsing need."""
 
     name: str
     """Name of the model, as clients see it."""

@@ -112,7 +112,7 @@ def _prepare(
 
 
 def _adapt_messages(model: Model, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Replace roles that the template does not support, and media, because a prompt contains only text."""
+    """Replace roles that the template does not support, and replace media with descriptions in text."""
     check_parts(messages)
     if model.template is not None and "developer" not in model.template.source:
         messages = [

@@ -180,8 +180,8 @@ class Exchange:
         data = bytearray()  # a list of many small parts would need much more memory than one buffer
         while True:
             wait_started = time.monotonic()
-            # A newer request may have displaced this one while on_growth() ran and no timeout was active that
-            # displace() could shorten.  In that case, a timeout of 0 ends this request now.
+            # A newer request may have displaced this one while on_growth() ran, when displace() had no
+            # timeout to shorten.  In that case, a timeout of 0 ends this request now.
             async with asyncio.timeout(0 if self._displaced else seconds) as self._body_timeout:
                 message = await self.receive()
             self._body_timeout = None

@@ -216,7 +216,11 @@ class Supervisor:
                 worker.send({"answer": message["ask"], "counted": [self._past, *others]})
 
     def _advance_generation(self) -> None:
-        """Start all new workers once the first accepts requests; stop the old ones once all new ones do."""
+        """Start the other new workers, or stop the old workers, if it is time to do so.
+
+        The other new workers are started when the first one accepts requests.  The old workers are stopped
+        when all new workers accept requests.
+        """
         current = [worker for worker in self._workers if worker.generation == self._generation]
         if not any(worker.serves for worker in current) or self._stopping_since is not None:
             return

@@ -119,11 +119,11 @@ class Store(Protocol):
         ...
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weight (size, value count) of those items that are stored, keyed by item id."""
+        """Return the weight (size, value count) of those ``items`` that are stored, keyed by item id."""
         ...
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return the encoded data of those items that are stored, keyed by item id."""
+        """Return the encoded data of those ``items`` that are stored, keyed by item id."""
         ...
 
 
@@ -326,11 +326,11 @@ class MemoryStore:
         return result
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weight (size, value count) of those items that are stored, keyed by item id."""
+        """Return the weight (size, value count) of those ``items`` that are stored, keyed by item id."""
         return {row.id: Weight(len(row.data), row.values) for row in await self._find(tenant, items)}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return the encoded data of those items that are stored, keyed by item id."""
+        """Return the encoded data of those ``items`` that are stored, keyed by item id."""
         return {row.id: row.data for row in await self._find(tenant, items)}
 
     async def _find(self, tenant: str, items: Sequence[str]) -> list[Row]:

@@ -254,9 +254,7 @@ class _ItemConverter:
         self._turn: dict[str, Any] | None = None
         """Assistant message that is being built from consecutive items; None if there is none."""
         self._texts: list[str] = []
-        """Texts of the message that is being built.  Joining each new text at once would be slow if there are
-        many, so they are joined when the message is complete.
-        """
+        """Texts of the message that is being built, joined when the message is complete."""
 
     def finish(self) -> list[dict[str, Any]]:
         """Complete the message that is being built, if there is one, and return all messages."""
