@@ -1,4 +1,4 @@
-"""Names of a package whose modules are imported when the names are first used."""
+"""Package attributes that are imported from their modules on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
     """Return the function ``__getattr__`` of a package.
 
     :param package: name of the package.
-    :param modules: relative name of the module of each name, such as ``._plan``.
+    :param modules: map from each name to its module, relative to the package, such as ``._plan``.
     """
 
     def find(name: str) -> object:

@@ -10,9 +10,9 @@ _LONGEST_VALUE = 64
 
 
 def short_repr(value: Any, *positional: str) -> str:
-    """Return a representation with the fields of a dataclass that differ from their defaults.
+    """Return a representation of a dataclass instance with only the fields that differ from their defaults.
 
-    It has fewer than 300 characters: long values are cut off, and so is a long list of fields.
+    Long values and long lists of fields are cut off, so that the result has fewer than 300 characters.
 
     :param positional: names of fields to show first, without their names.
     """

@@ -160,11 +160,10 @@ class Machine:
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
         """Input buffer, and the events that account for the input."""
         self._ids: Final = CallIds(compiled.dialect.id_format, new_id, native=policies.call_ids == "native")
-        # Fast path of the next feed: either text of a channel without any of these markers, or a codec.
+        # Fast path of the next feed: `_fast_codec`, or text of `_fast_channel` without `_fast_markers`.
         self._fast_channel: Channel | None = None
         self._fast_markers = _NO_MARKERS
-        # Character that all of these markers start with; empty if the markers start with different
-        # characters.
+        # First character of all `_fast_markers`; empty if the markers start with different characters.
         self._fast_first_character = ""
         self._fast_codec: Codec | None = None
         # Text outside calls.
@@ -555,7 +554,7 @@ class Machine:
 
         First, the programs that are not allowed at this position are ruled out.  Then ``quick_match`` uses
         the next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
-        created.  It may need more input, and ``_resume_matcher`` then continues it.
+        created.  If the matcher needs more input, ``_resume_matcher`` continues it later.
         """
         ledger = self.ledger
         programs = entry.programs

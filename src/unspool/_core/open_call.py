@@ -8,19 +8,20 @@ The end of the head is the *commit point*: once the head has matched, ``CallStar
 never retracted.  At this point ``Machine`` creates an ``OpenCall``, and passes all further input to
 ``OpenCall.read`` until ``has_ended`` is true.
 
-========  ======================================  =================================================
-phase     reads                                   ends when
-========  ======================================  =================================================
-ARGUMENTS the arguments, through a codec          the codec is done (TAIL) or fails (RECOVERY)
-TAIL      closing markers, each of them optional  no further closing marker follows
-RECOVERY      the text after the error                a closing marker, or another call's opening marker
-========  ======================================  =================================================
+=========  ======================================  =====================================================
+phase      reads                                   ends
+=========  ======================================  =====================================================
+ARGUMENTS  the arguments, through a codec          when the codec is done (TAIL) or fails (RECOVERY)
+TAIL       closing markers, each of them optional  when no further closing marker follows
+RECOVERY   the text after the error                at a closing marker, or at the opening marker of a call
+=========  ======================================  =====================================================
 
 All input that is read here becomes part of ``CallArgs`` events, except the closing markers, which become part
 of ``CallEnd``.
 
 In the middle of the arguments, ``source`` is the codec that reads them.  To save time, the machine steps this
-codec directly.  It calls ``resume`` when the codec is done, has failed or has a diagnostic to report.
+codec directly.  When the codec is done, has failed or has a diagnostic to report, the machine calls
+``resume``.
 """
 
 from __future__ import annotations
@@ -290,8 +291,8 @@ class OpenCall:
     def _closed_early(self, final: bool) -> int:
         """Return ``MATCH`` if the call's object continues after its closing brace.
 
-        The model has closed the object too early, as in ``{...}, "id": 1}``.  The members after the brace
-        would be lost, so the call is malformed.
+        In this case the model has closed the object too early, as in ``{...}, "id": 1}``.  The members after
+        the brace would be lost, so the call is malformed.
         """
         codec = self._codec
         buffer, at = self._ledger.buffer, self._ledger.position

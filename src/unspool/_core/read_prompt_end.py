@@ -50,8 +50,8 @@ _FRAMING: Final = frozenset(
 def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[Event]:
     """Feed the relevant tail of a prompt to a machine, and return the first events of the output.
 
-    These are the events of a call that continues in the output, or the end of reasoning.  The text of the
-    prompt is not part of the output.
+    The result contains the events of a call that continues in the output, or the end of reasoning.  It does
+    not contain the text of the prompt, which is not part of the output.
     """
     saved_starts = compiled.prompt.saved_starts
     start = saved_starts.get(tail) if len(tail) <= _SAVED else None
@@ -93,7 +93,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
     Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
     if dialect.prompt.echo:
-        return "content"  # text from the prompt is added at the start of the output
+        return "content"  # the output begins with a copy of text from the prompt
     compiled = compiled_dialect(dialect)
     machine = Machine(
         compiled, as_tools(None), DEFAULTS, base=-len(tail), keep_raw=False, new_id=None, remove_calls=False

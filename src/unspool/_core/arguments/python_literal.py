@@ -499,7 +499,7 @@ class PythonValue(Value):
         return escape.end()
 
     def _after_string(self, buf: str, pos: int, final: bool) -> int:
-        """Start to read an adjacent string, or a possible prefix of one; else end the string."""
+        """Continue with an adjacent string or its possible prefix; if neither follows, end the string."""
         char = buf[pos]
         if char in _QUOTES:
             return self._begin_string(buf, pos, final, "")

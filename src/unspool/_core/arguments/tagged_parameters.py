@@ -85,12 +85,11 @@ class TaggedParameters(Parameters):
         # Nesting depth of tags within calls that the value quotes.  Between the parameters of a quoted call
         # the depth is odd; inside the value of such a parameter it is even.
         self._level = 0
-        # Text that the model writes between tags in place of a line break, such as a backslash and an n.  It
-        # is empty until the model has written such a text between tags.  Until then, the same text inside a
-        # value is data.
+        # Escaped newline, such as a backslash and an n, that the model writes between tags in place of a
+        # newline; empty as long as there has been none.  Until then, an escaped newline in a value is data.
         self._escaped_newline = ""
-        # Key and attributes of a parameter that may hold all arguments.  Once it is known that the parameter
-        # holds them, `_all_arguments` is the codec that reads them.
+        # Key and attributes of a parameter that may hold all arguments.  If the parameter does hold all
+        # arguments, the codec `_all_arguments` reads them.
         self._key = ""
         self._attributes: dict[str, str] = {}
         self._repair: Final = policies.malformed_call == "repair"
@@ -273,7 +272,7 @@ class TaggedParameters(Parameters):
     def _may_wrap(self, key: str) -> bool:
         """Return whether the parameter ``key`` may hold all arguments.
 
-        It may not if the tool declares a parameter ``key``.
+        If the tool declares a parameter with this name, it is an ordinary parameter.
         """
         if key not in self._compiled.dialect.values.wrappers:
             return False

@@ -1,8 +1,7 @@
 """Conversion from and to the content blocks of Anthropic's Messages API.
 
-The arguments of a call are an object in this API.  The spelling of the JSON text is therefore lost.  Nor can
-the arguments of a broken call be made invalid on purpose (*poisoned*), so broken calls are left out.  The
-order of the parts is kept.
+The arguments of a call are an object in this API, so the spelling of the JSON text is lost.  Broken calls are
+left out, because an object cannot be made invalid on purpose (*poisoned*).  The order of the parts is kept.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class MarkerSet:
         return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
-        """Return the longest literal at ``at`` that the next character does not rule out; else empty."""
+        """Return the longest literal at ``at`` that the next character allows, or an empty string."""
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""

@@ -73,8 +73,8 @@ class Alignment:
     def finish(self) -> str:
         """Return the rest of the text at the end of the input.
 
-        Special tokens that the ids contain but the text lacks are inserted.  If the text lacks ordinary
-        text as well, it was truncated there, and nothing after that point is inserted.
+        Special tokens that the ids contain but the text lacks are inserted, up to the point where ordinary
+        text is missing, because the text was truncated there.
         """
         out: list[str] = []
         expected = self._expected
@@ -83,7 +83,7 @@ class Alignment:
             code_point = expected.piece[expected.at]
             literal = self._literals.get(code_point, "")
             if not literal:
-                break  # ordinary text is missing, so the text was truncated here
+                break  # ordinary text is missing: the text was truncated here
             if literal.startswith(self._text[at:]):
                 at = len(self._text)
             self._insert_token(code_point, literal, out)
@@ -163,7 +163,7 @@ class Alignment:
 
 
 class _Queue:
-    """Queue of text.  Reading from the front does not copy the rest."""
+    """Queue of text that can be read from the front without copying the rest."""
 
     __slots__ = ("_later", "_next", "at", "piece")
 

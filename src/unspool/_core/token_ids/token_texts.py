@@ -32,5 +32,5 @@ class TokenTexts:
         if more > 0:
             self.widths.extend([0] * more)
             self.texts.extend([None] * more)
-        self.widths[id] = width  # set before the text: threads that find a text also expect the width
+        self.widths[id] = width  # set before the text, because a thread that finds the text expects the width
         self.texts[id] = text
