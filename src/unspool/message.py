@@ -100,7 +100,7 @@ class ToolCall(_Value):
         >>> ToolCall("call_1", "now", '{"tz": "UTC"}').args
         {'tz': 'UTC'}
         """
-        from ._core.conversions.typed_arguments import arguments_of
+        from ._core.conversions.arguments_to_python import arguments_of
 
         return arguments_of(self)
 
@@ -112,7 +112,7 @@ class ToolCall(_Value):
 
         :raises ArgumentsError: if the arguments do not fit.
         """
-        from ._core.conversions.typed_arguments import parse_arguments
+        from ._core.conversions.arguments_to_python import parse_arguments
 
         return parse_arguments(self, model)
 

@@ -4,7 +4,7 @@
 """
 
 from ._core.stages.message_builder import MessageBuilder
-from ._core.stages.reasoning_splitter import ReasoningSplit, ReasoningSplitter
+from ._core.stages.reasoning_only_parser import ReasoningSplit, ReasoningSplitter
 from ._core.stages.whitespace_filter import WhitespaceFilter
 from ._lazy_names import publish
 

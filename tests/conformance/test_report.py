@@ -28,7 +28,7 @@ from unspool.cli import main
 from unspool.conformance import InProcess, Request, Unsupported
 from unspool.conformance import report as report_module
 from unspool.conformance._compare import CLASSES
-from unspool.conformance.parser_adapters import UnspoolSession, unspool_adapter
+from unspool.conformance.parser_interface import UnspoolSession, unspool_adapter
 from unspool.conformance.report import EVERY, STATUSES, Tally, _cuts, html_report, status
 from unspool.conformance.runner import ALL_CHUNKINGS, BATCH, DEFAULT_CHUNKINGS, run_suite, to_json
 

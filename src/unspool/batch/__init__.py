@@ -21,7 +21,7 @@ import pyarrow as pa
 from ..dialects import Dialect
 from ..parser import ToolList
 from ._arrow_columns import PARSED
-from ._render_rows import RowWriter, convert_rows, render_rows
+from ._render_and_convert_rows import RowWriter, convert_rows, render_rows
 from .parse_rows import Column, ParseOptions, RowOptions, RowReader
 
 __all__ = [

@@ -27,7 +27,7 @@ from ..errors import UsageError
 from ..models.sources.load_tokenizer import find_tokenizer_file, load_tokenizer
 from ..policies import policies_from_text
 from ._output_files import TEMPORARY, digest_of, part_file, read_json, write_json
-from ._render_rows import RowWriter, convert_rows
+from ._render_and_convert_rows import RowWriter, convert_rows
 from .input_files import OTHER, Input, Part, Rows, read
 from .parse_rows import Column, RowReader
 

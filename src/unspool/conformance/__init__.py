@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         json_schema,
     )
     from .external_program import Program
-    from .parser_adapters import InProcess, Request, Session, Unsupported, unspool_adapter
+    from .parser_interface import InProcess, Request, Session, Unsupported, unspool_adapter
     from .runner import run_suite
     from .scenarios import cases
 
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "parser_adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
+    "parser_interface": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
     "runner": ("run_suite",),
     "scenarios": ("cases",),
     "external_program": ("Program",),

@@ -74,7 +74,7 @@ from typing import Any, Final
 
 from ..errors import UsageError
 from .case_format import DeltaMessage, Json, TestCase
-from .parser_adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
+from .parser_interface import Identity, ParserFailed, Reply, Unsupported, as_delta
 
 START_LIMIT: Final = 300.0
 """Time limit for the greeting in seconds; some programs need a minute for their imports."""

@@ -1,6 +1,6 @@
 """Runner, which tests a parser with every case and every chunking.
 
-``result_files.py`` documents the format of the results.
+``result_format.py`` documents the format of the results.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, Final
 from .._version import __version__
 from ..dialects import get_dialect
 from ..errors import ProtocolError
-from . import _differences_of_other_parsers
+from . import _accepted_differences
 from ._chunkings import CHUNKINGS, Chunks, chunked
 from ._compare import MATCH, Difference, compare, diff, worse
 from ._delta_reader import DecodedStream, decode_stream
 from ._known_differences_of_unspool import RULINGS
 from ._shrink import shrink
 from .case_format import Json, Run, TestCase
-from .parser_adapters import Adapter, ParserFailed, Unsupported
-from .result_files import FORMAT, abbreviate, abbreviate_list
+from .parser_interface import Adapter, ParserFailed, Unsupported
+from .result_format import FORMAT, abbreviate, abbreviate_list
 from .scenarios import GROUPS, Inapplicable, cases
 
 BATCH: Final = "batch"
@@ -158,7 +158,7 @@ class Runner:
     def _find_reason(self, case: TestCase, difference: Difference, stream: DecodedStream | None) -> str:
         if self._identity.name == "unspool":
             return next((r.reason for r in RULINGS if r.covers(case, difference.name)), "")
-        return _differences_of_other_parsers.find_reason(case, stream) if stream is not None else ""
+        return _accepted_differences.find_reason(case, stream) if stream is not None else ""
 
     def _shrink(self, worst: Run) -> tuple[TestCase, Chunks] | None:
         def fails(case: TestCase, chunks: Chunks) -> bool:
@@ -235,7 +235,7 @@ def _shorten(text: str) -> str:
 
 
 def to_json(reports: Sequence[Report]) -> Json:
-    """Convert the results of one or more parsers to the format that ``result_files.py`` documents."""
+    """Convert the results of one or more parsers to the format that ``result_format.py`` documents."""
     named = dict.fromkeys(result.case.dialect for report in reports for result in report.results)
     entries = [entry for report in reports for entry in _entries(report)]
     keys = {entry["case"] for entry in entries}
@@ -263,7 +263,7 @@ def to_json(reports: Sequence[Report]) -> Json:
 
 
 def _samples(report: Report) -> dict[tuple[str, str], CaseResult]:
-    """Return the first passed case of each cell (see ``result_files.py``)."""
+    """Return the first passed case of each cell (see ``result_format.py``)."""
     cases_by_key: dict[tuple[str, str], CaseResult] = {}
     for result in report.results:
         if result.status == "passed":

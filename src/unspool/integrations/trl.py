@@ -22,7 +22,7 @@ from ..models.convert.to_response_template import to_response_template
 from ..parser import parse
 from ..templates import ChatTemplate, ChatTemplateError
 from ..tokens import as_ids, label_tokens
-from ._detect_served_dialect import detect_served_dialect
+from ._detect_from_tokenizer import detect_served_dialect
 
 TokenizerT = TypeVar("TokenizerT")
 Json: TypeAlias = dict[str, Any]

@@ -30,9 +30,9 @@ from ..errors import UsageError
 from ..events import CallEnd, Event, Markup, Text
 from ..parser import Parser
 from ..tokens import as_tokenizer
-from ._detect_served_dialect import detect_served_dialect
+from ._detect_from_tokenizer import detect_served_dialect
 from ._diagnostic_log import DiagnosticLog, diagnostics_in
-from ._parser_names import DETECTED, parser_names
+from ._registered_parser_names import DETECTED, parser_names
 
 _log: Final = logging.getLogger(__name__)
 _REGISTRY: Final = "verl.experimental.agent_loop.tool_parser"

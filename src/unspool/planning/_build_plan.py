@@ -7,7 +7,7 @@ PRE.1  may the detokenizer strip special tokens  ``decide_special_tokens``
 PRE.2  does the model reason                     ``_decide_reasoning``
 PRE.3  where does the output begin               ``_decide_output_start``
 PRE.4  how are calls enforced and read           ``_decide_tool_output``
-PRE.5  which tokens end the output               ``_decide_eos``
+PRE.5  which tokens end the output               ``_decide_end_tokens``
 PRE.6  which marker is stripped from the content ``_decide_reasoning``
 =====  ========================================  ===========================
 
@@ -28,7 +28,7 @@ from ..dialects import Dialect, Mode, RequestFacts, checkpoint, facts_of, find, 
 from ..errors import UsageError
 from ..policies import DEFAULTS, Policies
 from ._context import PlanContext
-from ._decide_eos import decide_eos, warn_about_stops
+from ._decide_end_tokens import decide_eos, warn_about_stops
 from ._decide_output_start import decide_start, parser_prompt
 from ._decide_reasoning import decide_reasoning, decide_strip, decide_switch, reads_reasoning
 from ._decide_tool_output import (

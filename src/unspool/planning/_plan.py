@@ -16,7 +16,7 @@ from ..parser import Parser
 from ..policies import Policies
 from ._planned_parser import NewId, PlannedParser
 from .derived_dialects import opener
-from .output_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
+from .request_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
 
 ToolContinuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]

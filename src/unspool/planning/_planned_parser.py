@@ -18,7 +18,7 @@ from ..dialects import Dialect
 from ..events import Event, FinishReason
 from ..parser import Parser, ToolList
 from ..policies import Policies
-from .output_stages import MAX_WHITESPACE, OneCall, Stage
+from .request_stages import MAX_WHITESPACE, OneCall, Stage
 
 NewId: TypeAlias = Callable[[str, int], str]
 """Function that makes a call id from the call's name and number."""

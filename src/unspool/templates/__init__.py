@@ -17,7 +17,7 @@ from ._chat_template import ChatTemplate, ChatTemplateError, ChatTemplateLimit, 
 from ._jinja_environment import RenderMode
 from ._normalise_history import MALFORMED_KEY, normalise_history
 from ._render_pool import NoRenderer, isolated_renderer
-from ._turn_openers import turn_openers
+from ._turn_openers_by_role import turn_openers
 
 __all__ = [
     "MALFORMED_KEY",

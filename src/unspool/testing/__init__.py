@@ -42,6 +42,7 @@ from random import Random
 
 from ..dialects import Dialect, find
 from ._every_policy_has_effect_law import EFFECTS, assert_policy
+from ._labelled_pieces import RenderedPiece, render_pieces
 from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
     ModelOutput,
@@ -67,9 +68,8 @@ from ._parsing_laws import (
     assert_tiles,
 )
 from ._quoted_prompt_laws import assert_continuations, assert_quotations
-from ._rendered_pieces import RenderedPiece, render_pieces
 from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis
-from ._wire_laws import assert_wires
+from ._streamed_equals_whole_law import assert_wires
 
 __all__ = [
     "POLICIES",

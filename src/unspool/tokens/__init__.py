@@ -11,7 +11,7 @@ from ._decode_ids import as_tokenizer, decode
 from ._label_conversation import Conversation, Turn, conversation
 from ._label_tokens import CallSpan, Ids, Reading, TokenDiagnostic, as_ids, label_tokens, mask
 from ._next_prompt import Extension, extend
-from ._reasoning_end import ReasoningCounter, ReasoningIds
+from ._reasoning_tokens import ReasoningCounter, ReasoningIds
 from ._show_labels import pieces, to_ansi, to_html
 
 __all__ = [

@@ -10,8 +10,8 @@ from .._core.stages.whitespace_filter import WhitespaceFilter
 from ..errors import UsageError
 from ..events import Event, FinishReason
 from ..parser import Parser
-from ._options import WireChoice, as_options
-from ._sent_calls import SentCalls
+from ._compatibility_options import WireChoice, as_options
+from ._poison_broken_calls import SentCalls
 from ._usage import AnyUsage, Usage, as_usage
 
 Chunk: TypeAlias = dict[str, object]

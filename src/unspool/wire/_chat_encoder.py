@@ -35,8 +35,8 @@ from ..events import (
 from ..message import BrokenCall, Message
 from ..parser import Parser
 from ._base_encoder import DONE, Chunk, StreamEncoder
-from ._options import WireChoice
-from ._sent_calls import SentCalls
+from ._compatibility_options import WireChoice
+from ._poison_broken_calls import SentCalls
 from ._usage import AnyUsage, as_usage
 
 _COMPLETION_ID: Final = IdFormat("chatcmpl-{random}")

@@ -32,7 +32,7 @@ from ..events import (
 from ..message import Message
 from ..parser import Parser
 from ._base_encoder import Chunk, StreamEncoder
-from ._options import WireChoice
+from ._compatibility_options import WireChoice
 from ._usage import AnyUsage, Usage
 
 STOP_REASONS: Final = {

@@ -29,7 +29,7 @@ from ..events import (
 from ..message import BrokenCall, Message, ToolCall
 from ..parser import Parser
 from ._base_encoder import Chunk, StreamEncoder
-from ._options import WireChoice
+from ._compatibility_options import WireChoice
 from ._usage import AnyUsage
 
 Form = Literal["chat", "generate"]

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from .._core.conversions.calls import poisoned
+from .._core.conversions.broken_calls import poisoned
 from .._core.conversions.make_broken_arguments_unparsable import unsendable_call
 from .._core.conversions.responses import ITEM_IDS, message_item, output_text, reasoning_item
 from ..dialects import IdFormat
@@ -40,7 +40,7 @@ from ..events import (
 from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
 from ._base_encoder import Chunk, StreamEncoder
-from ._options import WireChoice
+from ._compatibility_options import WireChoice
 from ._usage import AnyUsage
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")

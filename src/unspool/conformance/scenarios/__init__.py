@@ -20,7 +20,7 @@ from . import (
     answers_like_calls,
     arguments,
     faulty_calls,
-    markers,
+    missing_and_stray_markers,
     order,
     requests,
     ten_standard_patterns,
@@ -35,7 +35,7 @@ GROUPS: Final[dict[str, str]] = {
     "arguments": arguments.TITLE,
     "answers": answers_like_calls.TITLE,
     "truncation": truncation.TITLE,
-    **markers.TITLES,
+    **missing_and_stray_markers.TITLES,
     **faulty_calls.TITLES,
     **requests.TITLES,
 }
@@ -47,7 +47,7 @@ _MODULES: Final = (
     arguments,
     answers_like_calls,
     truncation,
-    markers,
+    missing_and_stray_markers,
     faulty_calls,
     requests,
 )

@@ -72,7 +72,7 @@ def _add_reasoning_names(module: ModuleType) -> None:
 
 
 def _add_names(known: list[str]) -> None:
-    from .._parser_names import DETECTED, parser_names
+    from .._registered_parser_names import DETECTED, parser_names
 
     known += [name for name in (DETECTED, *parser_names()) if name not in known]
 

@@ -17,9 +17,9 @@ from ...parser import Parser
 from ...planning.derived_dialects import closer, opener
 from ...stages import ReasoningSplitter
 from .._deltas import DeltaEncoder
-from .._parser_names import DETECTED, parser_names
+from .._registered_parser_names import DETECTED, parser_names
 from . import _compat as compat
-from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
+from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
 from ._tool_detector import diagnostics
 from ._turn_context import Turn, current_turn
 

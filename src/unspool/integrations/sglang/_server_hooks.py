@@ -23,7 +23,7 @@ from ...wire import (
     unsendable_call,
 )
 from ._compat import log, run_guarded
-from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, resolve_dialect
+from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, resolve_dialect
 from ._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn, turn_context
 
 _PROMPT_TAIL: Final = 2048

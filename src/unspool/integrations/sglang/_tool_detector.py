@@ -25,12 +25,12 @@ from ...events import (
 )
 from ...grammar import Grammar, grammar_for
 from ...parser import Parser
-from ...planning.output_stages import OneCall
+from ...planning.request_stages import OneCall
 from .._deltas import Delta, DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
-from .._parser_names import DETECTED, parser_names
+from .._registered_parser_names import DETECTED, parser_names
 from . import _compat as compat
-from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
+from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
 from ._turn_context import current_turn
 
 diagnostics: Final = DiagnosticLog(compat.log)

@@ -6,7 +6,7 @@ registries.  The class for a name is imported when the engine needs it.
 ===============================  ================================================================
 ``_compat``                      imports of vLLM's classes from all supported releases
 ``_parser_classes``              the parser class for each registered name
-``_model_dialect``               the dialect of the served model, and data from its tokenizer
+``_model_format``                the dialect of the served model, and data from its tokenizer
 ``_plan_requests``               conversion of vLLM's requests to plans, and of plans to requests
 ``_unified_parser``              one parser for reasoning, content and calls, used by the server
 ``_reasoning_and_tool_parsers``  separate parsers for reasoning and for calls
@@ -21,7 +21,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Final
 
-from .._parser_names import DETECTED, names_to_replace, parser_names, unknown_names
+from .._registered_parser_names import DETECTED, names_to_replace, parser_names, unknown_names
 from . import _parser_classes as parsers
 
 _HARMONY: Final = ("openai", "openai_gptoss")

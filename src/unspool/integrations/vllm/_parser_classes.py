@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from ...dialects import get_dialect
 from ...errors import UnspoolError
 from ...models.doctor.engine_parser_table import PARSERS
-from .._parser_names import DETECTED
+from .._registered_parser_names import DETECTED
 
 Kind = Literal["tools", "reasoning"]
 

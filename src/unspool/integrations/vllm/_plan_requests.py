@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...planning import Constraint, Plan, tool_name
 from . import _compat as compat
-from ._model_dialect import ModelFormat, warn_once
+from ._model_format import ModelFormat, warn_once
 
 GRAMMAR_COVERS_REASONING: Final = "unspool_grammar_is_whole"
 """Template variable that tells the engine core not to wait for the end of reasoning.

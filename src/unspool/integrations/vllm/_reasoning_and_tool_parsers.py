@@ -17,7 +17,7 @@ from ...stages import ReasoningSplit, ReasoningSplitter
 from .._deltas import DeltaEncoder
 from . import _compat as compat
 from ._delta_messages import to_delta_message
-from ._model_dialect import model_format
+from ._model_format import model_format
 from ._plan_requests import GRAMMAR_COVERS_REASONING, Planner, expects_reasoning, set_variables
 
 

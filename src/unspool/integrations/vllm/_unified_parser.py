@@ -11,7 +11,7 @@ from .._deltas import DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
 from . import _compat as compat
 from ._delta_messages import patch_messages_server, to_delta_message
-from ._model_dialect import model_format
+from ._model_format import model_format
 from ._parser_classes import log
 from ._plan_requests import Planner, has_structural_tag
 from ._reasoning_and_tool_parsers import UnspoolReasoningParser, UnspoolToolParser

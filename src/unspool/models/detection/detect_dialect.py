@@ -50,7 +50,7 @@ from ..convert.from_response_template import from_response_template
 from ..sources import Source, find_source, read_source, read_template
 from ..sources.running_server import is_url
 from ..sources.source import is_template
-from .dialect_markers import call_markers, other_markers
+from .identifying_markers import call_markers, other_markers
 from .infer_new_dialect import infer_dialect
 from .probe_tools import FLAT_TOOLS, TOOLS, RenderedTurn
 from .result import Begins, Detection, Reasoning

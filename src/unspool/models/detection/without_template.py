@@ -19,7 +19,7 @@ from ...dialects import Dialect, get_dialect
 from ...dialects.model_names import NamedModel, known_model
 from ...errors import UnknownDialect
 from ..sources import Source
-from .dialect_markers import call_markers, other_markers
+from .identifying_markers import call_markers, other_markers
 from .result import Detection
 
 _BY_PARSER: Final = 0.9

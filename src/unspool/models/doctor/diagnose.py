@@ -3,7 +3,7 @@
 A model directory contains a chat template, a tokenizer and a generation configuration, which often come from
 different people.  The doctor detects the dialect, and checks that the three files are consistent with the
 dialect and with each other.  It also plans typical requests.  Wrong server settings are tried on an example
-output (``check_server_settings.py``), so the findings report real results.
+output (``simulate_wrong_settings.py``), so the findings report real results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from ..detection.probe_tools import FLAT_TOOLS
 from ..detection.template_probe import TemplateProbe
 from ..sources import Source, read_source
 from ..sources.special_tokens import load_vocabulary
-from .check_server_settings import ANSWER, SettingsCheck
 from .engine_parser_table import EngineName
 from .report import (
     LEVELS,
@@ -39,6 +38,7 @@ from .report import (
     listed,
 )
 from .server_flags import ServerFlags, ServerModel, server_flags
+from .simulate_wrong_settings import ANSWER, SettingsCheck
 from .training_checks import check_training
 
 

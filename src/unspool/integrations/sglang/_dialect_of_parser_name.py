@@ -9,9 +9,9 @@ from typing import Final
 from ...dialects import Dialect, combined, find, get_dialect
 from ...errors import UsageError
 from ...tokens import as_tokenizer
-from .. import _parser_names
-from .._detect_served_dialect import detect_served_dialect
-from .._parser_names import DETECTED
+from .. import _registered_parser_names
+from .._detect_from_tokenizer import detect_served_dialect
+from .._registered_parser_names import DETECTED
 from ._compat import log
 
 _CHECKPOINT_DEFINED: Final = ("response_template",)
@@ -32,7 +32,9 @@ def is_unspool_name(name: str | None) -> bool:
 
 def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
     """Return those of SGLang's own parser names for which the user wants to use unspool's parser."""
-    return tuple(name for name in _parser_names.names_to_replace(own) if name not in _CHECKPOINT_DEFINED)
+    return tuple(
+        name for name in _registered_parser_names.names_to_replace(own) if name not in _CHECKPOINT_DEFINED
+    )
 
 
 def resolve_dialect(tool: str | None, reasoning: str | None, tokenizer: object | None) -> Dialect:

@@ -16,8 +16,8 @@ from ...planning import Plan, plan
 from ...planning.derived_dialects import closer
 from ...policies import DEFAULTS
 from ...tokens import ReasoningIds, as_tokenizer, decode
-from .._detect_served_dialect import detect_served_dialect
-from .._parser_names import DETECTED
+from .._detect_from_tokenizer import detect_served_dialect
+from .._registered_parser_names import DETECTED
 from ._parser_classes import log
 
 _MAX_CLOSER_TOKENS: Final = 8
