@@ -96,7 +96,7 @@ def test_sglang_request_keeps_the_end_of_its_prompt(prompt: str, *, reasons: boo
 
 @pytest.mark.parametrize("responses", [True, False])
 def test_sglang_responses_never_report_malformed_calls_as_complete(*, responses: bool) -> None:
-    names = {
+    names: dict[str, Any] = {
         "item": SimpleNamespace,
         "result": SimpleNamespace,
         "parser": None,
