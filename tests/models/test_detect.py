@@ -390,7 +390,7 @@ def test_uninferable_template_gives_no_dialect() -> None:
     detection_ = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
     assert detection_.dialect is None
     assert detection_.renders_calls
-    assert "No dialect could be inferred from it either." in detection_.evidence
+    assert "No dialect could be inferred from this template, either." in detection_.evidence
     assert "get_weather" in detection_.turn
 
 
