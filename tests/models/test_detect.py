@@ -657,7 +657,7 @@ def test_invalid_models_are_refused(source: str | Path, message: str) -> None:
 
 
 def test_invalid_addresses_are_refused() -> None:
-    with pytest.raises(UsageError, match="not an address of a server"):
+    with pytest.raises(UsageError, match="not a server address"):
         detect_server("127.0.0.1:8000")
 
 

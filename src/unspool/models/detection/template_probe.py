@@ -43,8 +43,8 @@ class TemplateProbe(ChatTemplate):
         del probing
         return "lenient"
 
-    def _run(self, *args: Any, left: float = _TOTAL_TIMEOUT, **kwargs: Any) -> str:
-        return super()._run(*args, left=min(left, _TOTAL_TIMEOUT - self._spent), **kwargs)
+    def _run(self, *args: Any, seconds_left: float = _TOTAL_TIMEOUT, **kwargs: Any) -> str:
+        return super()._run(*args, seconds_left=min(seconds_left, _TOTAL_TIMEOUT - self._spent), **kwargs)
 
     def conversation(
         self,
