@@ -12,7 +12,7 @@ _LONGEST_VALUE = 64
 def short_repr(value: Any, *positional: str) -> str:
     """Return a representation with the fields of a dataclass that differ from their defaults.
 
-    It has fewer than 300 characters: long values are cut off, and so is a long list of fields.
+    Long values and long lists of fields are cut off, so the representation has fewer than 300 characters.
 
     :param positional: names of fields to show first, without their names.
     """

@@ -1,4 +1,4 @@
-"""Names of a package whose modules are imported when the names are first used."""
+"""Lazy names: a package imports the module of such a name when the name is first used."""
 
 from __future__ import annotations
 

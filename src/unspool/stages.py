@@ -1,6 +1,7 @@
 """Stages after the parser, which convert the parser's events to other events, text or a message.
 
-``parser.tidy()`` and ``parser.fold()`` create the first two with the parser's policies.
+``parser.tidy()`` creates a ``WhitespaceFilter``, and ``parser.fold()`` a ``MessageBuilder``, with the
+parser's policies.
 """
 
 from ._core.stages.message_builder import MessageBuilder

@@ -1,4 +1,4 @@
-"""Runner, which tests a parser with every case and every chunking.
+"""Runner that tests a parser with every case and every chunking.
 
 ``result_format.py`` documents the format of the results.
 """
@@ -31,7 +31,7 @@ BATCH: Final = "batch"
 ALL_CHUNKINGS: Final = (BATCH, *CHUNKINGS)
 """All chunkings, including the non-streaming mode."""
 DEFAULT_CHUNKINGS: Final = tuple(chunking for chunking in ALL_CHUNKINGS if chunking != "two")
-"""All chunkings except ``two``, which needs up to a hundred runs per case."""
+"""All chunkings except ``two``, because it needs up to a hundred runs per case."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class CaseResult:
     status: str = "passed"
     """``passed``, ``failed``, ``xfailed`` or ``unsupported``."""
     worst: Run | None = None
-    """Run that led to the status of the case; for a passed case, the first run."""
+    """The run that determined the status of the case; for a passed case, the first run."""
     chunkings: dict[str, str] = field(default_factory=dict)
     """Mapping from the name of each chunking to the class of its difference."""
     reason: str = ""
@@ -121,7 +121,7 @@ class Runner:
         return result
 
     def _run_chunking(self, result: CaseResult, chunking: str) -> None:
-        """Run the variants of one chunking until a variant does not pass, and update the result."""
+        """Run the variants of a chunking until one does not pass, and update the result."""
         case = result.case
         result.chunkings[chunking] = "match"
         for chunks in chunked(case.model_output, "whole" if chunking == BATCH else chunking):
@@ -184,7 +184,7 @@ def _is_worse(run: Run, previous: Run) -> bool:
 
 
 def _shift_cuts(chunks: Chunks, offset: int) -> Chunks:
-    """Move all chunk boundaries by ``offset`` characters; each choice of a request gets another offset."""
+    """Move all chunk boundaries by ``offset`` characters, which differs between the choices of a request."""
     if not offset:
         return chunks
     text = "".join(chunks)

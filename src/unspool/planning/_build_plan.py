@@ -12,8 +12,8 @@ PRE.6  which marker is stripped from the content ``_decide_reasoning``
 =====  ========================================  ===========================
 
 The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).  The
-rendered prompt takes precedence over these facts and over the options in the request.  The reason is that the
-model continues the prompt that it gets, and that the template may have been edited.
+rendered prompt takes precedence over these facts and over the options in the request, because the model
+continues this prompt, whose template may have been edited.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _resolve(
 ) -> tuple[str, Dialect, RequestFacts]:
     """Return the dialect's name for error messages, the dialect itself, and its request facts.
 
-    A checkpoint uses the dialect of its family, but has its own options for reasoning.
+    A checkpoint uses the dialect of its family, but has its own reasoning options.
     """
     if isinstance(dialect, Dialect):
         declaration = find(dialect, tokenizer)
@@ -138,7 +138,7 @@ def _dialect_name(name: str) -> str:
 def build_plan(inputs: Inputs) -> Plan:
     """Make all decisions for these inputs, and return the plan.
 
-    The decisions depend on each other, so they are made in this order:
+    The order of the decisions follows from their dependencies:
 
     1. Where the output begins depends on the reasoning options.
     2. Whether the model reasons depends on where the output begins.

@@ -1,4 +1,4 @@
-"""Labels for the tokens of an output or a conversation: reasoning, content, arguments, markup and others.
+"""Labels that classify the tokens of an output or a conversation as reasoning, content, arguments or markup.
 
 >>> reading = label_tokens(ids, "hermes", tokenizer=tokenizer)  # doctest: +SKIP
 >>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP

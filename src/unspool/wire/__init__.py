@@ -1,4 +1,4 @@
-"""Wire formats: encoders that turn events into API responses, and a strict decoder for chat chunks."""
+"""Wire formats: encoders from events to API responses, and a strict decoder for chat chunks."""
 
 from .._core.conversions.make_broken_arguments_unparsable import (
     MALFORMED,

@@ -99,7 +99,7 @@ def select(patterns: Sequence[str] = ()) -> list[Scenario]:
 
 
 def cases(dialects: Sequence[str] = (), scenarios: Sequence[str] = ()) -> Iterator[TestCase | Inapplicable]:
-    """Yield a case for every selected scenario and dialect; without a selection, all of them are used."""
+    """Yield a case for every scenario in every dialect; both can be restricted to a selection."""
     names = [get_dialect(name).name for name in dialects] or [dialect.name for dialect in list_dialects()]
     selected = select(scenarios)
     for name in names:

@@ -1,8 +1,8 @@
 """SGLang plug-in: tool call and reasoning detectors, loaded by the entry point ``sglang.srt.plugins``.
 
-SGLang calls :func:`load` in each of its processes before it parses its command line.  ``load`` does not
-import SGLang.  Instead, it installs an import hook.  When a process imports SGLang's name lists or detector
-registries, the hook adds unspool's names and detectors to them.
+In each of its processes, SGLang calls :func:`load` before parsing the command line.  ``load`` does not import
+SGLang, but installs an import hook.  When a process imports SGLang's name lists or detector registries, the
+hook adds unspool's names and detectors to them.
 
 ===========================  =================================================================
 ``_compat``                  SGLang's modules and names that the plug-in needs

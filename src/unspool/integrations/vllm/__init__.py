@@ -48,10 +48,10 @@ def _register() -> None:
     _wrap_parser_manager()
 
 
-def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[str, None]) -> None:
+def _enter(manager: Any, kind: parsers.Kind, classes: dict[str, Any], own: dict[str, None]) -> None:
     """Add unspool's parser names to one of vLLM's registries.
 
-    :param loaded: the registry's cache of imported classes.
+    :param classes: the registry's cache of imported classes.
     :param own: a dictionary to which vLLM's own parser names are added as keys.
     """
     for name, place in manager.lazy_parsers.items():
@@ -63,13 +63,13 @@ def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[s
     for name in names_to_replace(replaceable):
         if parsers.is_known(name):
             ours[name] = name
-            loaded.pop(name, None)
+            classes.pop(name, None)
     for name, dialect in ours.items():
         manager.register_lazy_module(name, parsers.__name__, f"{kind}:{dialect}")
 
 
 def _wrap_parser_manager() -> None:
-    """Make vLLM's server use one combined parser if the reasoning and tool parsers are both unspool's.
+    """Make vLLM's server use one combined parser if its tool and reasoning parsers are both unspool's.
 
     vLLM has no registry for such combined parsers, so the method that creates them is wrapped.
     """
@@ -91,7 +91,7 @@ def _wrap_parser_manager() -> None:
 
 
 def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:
-    """Return the class of the combined parser; None if one of the requested parsers is not unspool's.
+    """Return the class of the combined parser; None if any of the requested parsers is not unspool's.
 
     :param options: the arguments of ``get_parser``.
     """
@@ -108,7 +108,7 @@ def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:
         from ._unified_parser import compose
 
         parser = compose(tools, reasoning, strict=options.get("tool_strict_level", "auto") != "auto")
-    except Exception as error:  # noqa: BLE001 - the split parsers do the same from text
+    except Exception as error:  # noqa: BLE001 - without a combined parser, the two separate parsers are used
         parsers.warn_unknown_release(error)
         return None
     tokenizer = options.get("tokenizer")
