@@ -182,7 +182,7 @@ $(BENCH): $(DEV)
 	@touch $@
 
 clean: ## remove everything that make and lab have created
-	@rm -rf $(VENV) .clients .templates .tokenizers .peers .engines .agents build dist *.egg-info src/*.egg-info
+	@rm -rf $(VENV) .clients .templates .tokenizers .peers .engines .agents build dist docs/api *.egg-info src/*.egg-info
 	@rm -rf .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -31,7 +31,7 @@ from unspool import (
 from unspool.conformance._delta_reader import decode_stream
 from unspool.conformance.case_format import TestCase
 from unspool.conformance.external_program import Program
-from unspool.conformance.parser_adapters import ParserFailed, Unsupported
+from unspool.conformance.parser_interface import ParserFailed, Unsupported
 from unspool.errors import ProtocolError
 from unspool.message import TextPart
 from unspool.models.doctor.engine_parser_table import DEFECTS

@@ -206,10 +206,10 @@ def detected(tokenizer: Any) -> dict[str, Any]:
     )
     logged = LINES.take()
     tokenizer.chat_template = "{{ messages }}"
-    from unspool.integrations.vllm import _model_dialect
+    from unspool.integrations.vllm import _model_format
 
-    _model_dialect.model_format.cache_clear()
-    _model_dialect._detect.cache_clear()
+    _model_format.model_format.cache_clear()
+    _model_format._detect.cache_clear()
     try:
         ParserManager.get_parser(
             "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer

@@ -4,18 +4,18 @@
 >>> message.tool_calls[0].name, message.finish_reason
 ('now', 'tool_calls')
 
-The names that programs need most are here.  The others are in the submodules:
+This module has the names that most programs need.  The submodules have the other names:
 
 ``dialects``
     declare a dialect, describe it, convert it to and from JSON
 ``events``, ``message``, ``parser``, ``streaming``, ``policies``, ``errors``
-    classes and types that the names here use
+    classes and types of the names in this module
 ``stages``
     filters and builders for the events of a parser
 ``models``
     detection from files and servers, the doctor, converters
 ``planning``, ``templates``, ``grammar``
-    requests: what the backend must be told, chat templates, grammars
+    plans, chat templates and grammars for requests
 ``wire``
     encoders for the APIs, and the decoder
 ``tokens``
@@ -81,9 +81,9 @@ _LATER = {
     "plan": ".planning",
     "render": "._core.render.message",
 }
-"""Module of each name that parsing does not need.  It is imported when the name is first used."""
+"""Module of each name that parsing does not need; a name's module is imported on its first use."""
 
-if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER)
 
 

@@ -21,7 +21,7 @@ matching  ``_matcher`` is set                        the input after a marker, t
                                                      whether a call or other markup begins
 between   ``_between_calls``, or ``_repetitions``    the input after a call in a section,
           is not empty                               or directly after the section
-arguments,``_call`` is set; these are the phases     the open call, see ``open_call.py``
+arguments,``_call`` is set; these are the phases     the open call, see ``call_reader.py``
 tail,     of the call
 recovery
 ========  =========================================  ======================================
@@ -52,14 +52,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ..dialects._control_token_pattern import CONTROL_TOKEN, is_control_token
 from .arguments.select_codec import make_codec
-from .call_ids import CallIds
+from .call_reader import PHASE_NAMES, OpenCall, match_closers
 from .compiler.match_program_types import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
 from .compiler.states_outside_calls import StartState
 from .ledger import Ledger
-from .open_call import PHASE_NAMES, OpenCall, match_closers
 from .scan.character_runs import BOUND, skip_whitespace
 from .scan.markers import MarkerSet
+from .unique_call_ids import CallIds
 
 if TYPE_CHECKING:
     from ..events import Channel, Event, FinishReason, MarkupKind

@@ -18,7 +18,7 @@ from ..policies import policies_from_text
 from .output import to_json
 
 _CHUNK_BYTES = 1 << 16
-"""Maximum number of bytes per read; a pipe returns the bytes that are available, without waiting for more."""
+"""Maximum number of bytes per read; reading from a pipe returns available bytes without waiting for more."""
 
 
 def add_arguments(parse: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read_tools(name: str) -> list[dict[str, object]]:
-    """Read the list of tools in a JSON file; ``Parser`` checks the tools later."""
+    """Read a list of tools from a JSON file; ``Parser`` checks the tools later."""
     try:
         value = json.loads("".join(_read(name)))
     except (ValueError, RecursionError) as error:
@@ -104,7 +104,7 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 def _flat(message: Message) -> dict[str, object]:
     fields = message.to_dict()
-    del fields["parts"]  # redundant: the other fields contain the same data
+    del fields["parts"]  # redundant, because other fields contain the same data
     return fields
 
 

@@ -14,8 +14,8 @@ from .app import Gateway
 from .generation.load_model import load_model
 from .generation.model import Model
 from .generation.served_models import ServedModel
-from .model_argument import resolve_sources
 from .settings import Settings
+from .settings_from_model import resolve_sources
 from .telemetry.logs import log
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream

@@ -80,7 +80,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
     settings = load_settings(values, config=options.config)
     if not any(one.source for one in settings.each()):
         return settings
-    from .model_argument import resolve_sources  # imported only if needed, because the import is slow
+    from .settings_from_model import resolve_sources  # imported only if needed, because the import is slow
 
     resolved = resolve_sources(settings)
     lines = (*resolved.notes, _addresses(resolved.settings))

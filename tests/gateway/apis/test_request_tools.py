@@ -136,6 +136,14 @@ def test_ignored_tool_is_logged_once(gateway: GatewayThread) -> None:
     assert logged == [("field_ignored", {"reason": "the tool web_search: only its vendor can run it"})]
 
 
+def test_few_ignored_fields_of_a_request_are_logged(gateway: GatewayThread) -> None:
+    log_once.cache_clear()
+    unknown = {f"field_{number}": 1 for number in range(30)}
+    with log_of_the_gateway() as logged:
+        post(f"{gateway.url}/v1/responses", {"input": "done", **unknown})
+    assert [event for event, _ in logged] == ["field_ignored"] * 20
+
+
 # -- vendor tools that the client runs
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
-from .calls import Broken, check_broken
+from .broken_calls import Broken, check_broken
 from .chat import message_of_parts
 from .make_broken_arguments_unparsable import load_object, unsendable_call
-from .text_content import as_json, mapping
+from .message_fields import as_json, mapping
 
 SIGNATURE: Final = "unspool"
 """Signature of thinking blocks.  Clients send it back; the gateway ignores it."""

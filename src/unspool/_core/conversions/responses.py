@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from ...dialects._id_format import IdFormat
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
-from .calls import Broken, call_from, check_broken, poisoned
+from .broken_calls import Broken, call_from, check_broken, poisoned
 from .chat import message_of_parts
-from .text_content import as_json, joined_text, mapping
+from .message_fields import as_json, joined_text, mapping
 
 ITEM_IDS: Final = {
     "reasoning": IdFormat("rs_{random}"),

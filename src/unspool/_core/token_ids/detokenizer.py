@@ -14,7 +14,7 @@ from typing import Any, Final
 from ...errors import UsageError
 from ...events import Event, move
 from ..mypyc_types import i64
-from .token_texts import TokenTexts
+from .token_text_cache import TokenTexts
 from .tokenizer_adapters import Tokenizer, facts_of_tokenizer
 
 

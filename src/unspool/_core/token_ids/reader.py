@@ -17,9 +17,9 @@ from ...dialects._list_templates_and_markers import dialect_texts
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..scan.character_runs import BOUND
+from .align_text_with_ids import Alignment
 from .detokenizer import Detokenizer, restore
-from .mark_special_tokens import Alignment
-from .token_texts import TokenTexts
+from .token_text_cache import TokenTexts
 from .tokenizer_adapters import (
     Tokenizer,
     as_tokenizer,

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 
 from ...dialects._control_token_pattern import is_control_token
 from ...errors import UsageError
-from .token_texts import TokenTexts
+from .token_text_cache import TokenTexts
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect

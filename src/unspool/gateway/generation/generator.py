@@ -29,9 +29,9 @@ from ..upstreams.base import UpstreamRequest
 from .choice_reader import Reader
 from .observer import Observe
 from .prepare_request import PreparedRequest
-from .relay import KeepResponse, Relay
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder
+from .send_response import KeepResponse, Relay
 from .served_models import ServedModel, ServedModels
 
 ReadBody: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[GenerationRequest | None]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..state.messages_api_history import MessageThread
+from ..state.messages_api_conversations import MessageThread
 
 ApiName: TypeAlias = Literal["chat", "responses", "messages", "ollama", "ollama_generate"]
 

@@ -37,7 +37,7 @@ import msgspec
 
 from ...errors import UnspoolError, UsageError
 from ..settings import Settings
-from ..state.shared_file import shared_store
+from ..state.temporary_store_file import shared_store
 from ..telemetry.logs import LOGGER, log, set_up
 from ..telemetry.metrics import EMPTY, Snapshot, add_counters
 from .sockets import bind_shared, url_of

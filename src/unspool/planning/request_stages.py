@@ -1,4 +1,4 @@
-"""Stages that process the parser's events for one choice; a stage takes events and returns events.
+"""Stages that process the events of the parser for one choice; each stage takes and returns events.
 
 The dialect describes how a model writes, and the parser implements it.  Rules that depend on the request are
 implemented by stages:
@@ -167,7 +167,7 @@ class ReasoningAsAnswer:
     def __init__(self, *, strict: bool) -> None:
         self.pending = 0
         self._strict = strict
-        """True if any text after the end of reasoning is an answer, even text that is only whitespace."""
+        """True if any text after reasoning counts as an answer, even whitespace."""
         self._held: list[Event] = []
         self._holding = True
         self._reasoning_closed = False

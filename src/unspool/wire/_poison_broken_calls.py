@@ -96,7 +96,7 @@ class SentCalls:
         return "" if arguments else "{}"
 
     def policy_error(self, event: CallStart | CallEnd | Finish) -> MalformedOutput | None:
-        """Return the error that the policies require for this event, or None if they require none."""
+        """Return the error that the policies require for this event, or None if they do not require one."""
         policies = self._policies
         if isinstance(event, CallStart):
             if policies.unknown_tool != "error" or "unknown_tool" not in self._diagnostics:
@@ -131,8 +131,8 @@ class SentCalls:
     def finish_reason(self, reason: FinishReason) -> FinishReason:
         """Return the finish reason for the client.
 
-        A malformed call is reported like any other call: the client answers it with an error, which the
-        model can read.
+        A malformed call counts as a call, because the client answers it with an error that the model can
+        read.
         """
         return "tool_calls" if self.malformed and reason == "stop" else reason
 

@@ -43,7 +43,7 @@ class ParserFailed(UnspoolError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Information that a parser receives before the first chunk."""
+    """Information for a parser before the first chunk."""
 
     dialect: str
     """unspool's name of the dialect."""
@@ -159,7 +159,7 @@ class InProcess:
 
 
 def as_delta(value: DeltaMessage | Mapping[str, Any] | None) -> DeltaMessage | None:
-    """Convert a value that a session returns to a delta."""
+    """Convert a session's return value to a delta."""
     return value if value is None or isinstance(value, DeltaMessage) else DeltaMessage.from_json(value)
 
 
@@ -244,7 +244,7 @@ def _plain_parser(request: Request) -> Parser:
 
 
 def _planned_parser(request: Request) -> Parser:
-    """Create a parser for a forced call, which is plain JSON if the backend used guided decoding."""
+    """Create a parser for a request that forces a call, perhaps as JSON from guided decoding."""
     body: Json = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": list(request.tools),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..dialects import Dialect
 from ..errors import UsageError
-from ._parser_names import DETECTED
+from ._registered_parser_names import DETECTED
 
 _MIN_CONFIDENCE: Final = 0.8
 

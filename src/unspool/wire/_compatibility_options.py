@@ -1,4 +1,4 @@
-"""Encoder options, for details of an API's format on which clients and servers differ."""
+"""Encoder options for format details on which clients and servers differ."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _PRESETS: Final[Mapping[object, Mapping[str, str]]] = {
     "llamacpp": {"reasoning_field": "reasoning_content"},
     "ollama": {"reasoning_field": "reasoning"},
 }
-"""Options of each preset, where they differ from the defaults."""
+"""The options of each preset that differ from the defaults."""
 
 WireChoice: TypeAlias = WireOptions | str | Mapping[str, str]
 """Options of an encoder, the name of a preset, or a mapping as for :meth:`WireOptions.from_mapping`."""

@@ -1,9 +1,9 @@
 """Policy differences: decisions of other parsers that are as valid as unspool's decisions.
 
-For each policy, there is a function that changes the expected result of a case to the result under that
-policy. If the parser's answer matches the changed case, the report lists the policy and does not count a
-fault. Differences in whitespace, in the formatting of JSON, in generated ids and in finish reasons (which
-many parsers leave to their servers) are never faults by themselves.
+For each policy, a function changes the expected result of a case to the result under that policy. If the
+parser's answer matches the changed case, the report names the policy and does not count a fault. Differences
+in whitespace, in the formatting of JSON, in generated ids and in finish reasons (which many parsers leave to
+their servers) are never faults by themselves.
 
 These exceptions do not apply to unspool itself, which must follow its own policies.
 """
@@ -40,7 +40,7 @@ class PolicyDifference:
 
 
 def find_reason(case: TestCase, stream: DecodedStream) -> str:
-    """Return the reasons why an answer is acceptable although it differs; empty if it is not acceptable."""
+    """Return the reasons why a different answer is acceptable; empty if it is not acceptable."""
     for reason, variant in [("", case), *_variants(case)]:
         reasons = [_accepted_reason(difference) for difference in differences(variant, stream)]
         if all(reasons):
@@ -57,7 +57,7 @@ def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
     yield from variants
 
 
-ONE_BLOCK: Final = "reasoning is parsed only in one block at the beginning"
+ONE_BLOCK: Final = "reasoning is parsed only in one block at the beginning of the output"
 """Reason for accepting any result of a case that has reasoning after other parts: many parsers expect
 reasoning only at the beginning."""
 
@@ -78,11 +78,11 @@ def _accepted_reason(difference: Difference) -> str:
     return ""
 
 
-# -- copies of a case, with the result expected under another policy
+# -- copies of a case with the result that is expected under another policy
 
 
 def with_order(case: TestCase, order: Iterable[Part]) -> TestCase:
-    """Return a copy of the case that expects these parts, with the calls and texts that follow from them."""
+    """Return a copy of the case that expects these parts, including their calls and their text."""
     calls = []
     parts: list[Part] = []
     for part in order:
@@ -224,7 +224,7 @@ def _keep_calls_in_reasoning(case: TestCase) -> TestCase | None:
 
 
 def _start_with_reasoning(case: TestCase) -> TestCase | None:
-    """Expect that text before reasoning is reasoning, too, as some parsers do if reasoning is enabled."""
+    """Expect that text before reasoning is reasoning, as in some parsers if reasoning is enabled."""
     order = list(case.expected_order)
     first = next((n for n, part in enumerate(order) if _is_reasoning(part)), 0)
     if not any(map(_is_content, order[:first])):
@@ -240,7 +240,7 @@ def _is_reasoning(part: Part) -> bool:
 
 
 def _keep_markers_as_text(case: TestCase) -> TestCase | None:
-    """Expect that reasoning markers are content, as some parsers do if reasoning is disabled."""
+    """Expect that reasoning markers are content, as in some parsers if reasoning is disabled."""
     stray = "closer of reasoning in text" in case.scenario_name or "opener of reasoning" in case.scenario_name
     if not stray or case.expected_tools_called or case.expected_reasoning:
         return None

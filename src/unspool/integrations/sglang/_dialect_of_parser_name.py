@@ -9,20 +9,21 @@ from typing import Final
 from ...dialects import Dialect, combined, find, get_dialect
 from ...errors import UsageError
 from ...tokens import as_tokenizer
-from .. import _parser_names
-from .._detect_served_dialect import detect_served_dialect
-from .._parser_names import DETECTED
+from .. import _registered_parser_names
+from .._detect_from_tokenizer import detect_served_dialect
+from .._registered_parser_names import DETECTED
 from ._compat import log
 
 _CHECKPOINT_DEFINED: Final = ("response_template",)
-"""SGLang's parser names for formats that each checkpoint declares itself; unspool cannot replace them."""
+"""SGLang's parser names that unspool cannot replace, because each checkpoint declares its own format."""
 
 REGISTERED_NAMES: Final[set[str]] = set()
 """The names under which unspool's detectors are registered."""
 
 _resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
 """Cache of resolved dialects.  A key consists of the tool parser's name, the reasoning parser's name and
-``id(tokenizer)``.  Each value contains the tokenizer as well, so that Python does not reuse its ``id()``."""
+``id(tokenizer)``.  A value also contains the tokenizer, so that Python does not reuse the tokenizer's
+``id()``."""
 
 
 def is_unspool_name(name: str | None) -> bool:
@@ -31,12 +32,14 @@ def is_unspool_name(name: str | None) -> bool:
 
 
 def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
-    """Return those of SGLang's own parser names for which the user wants to use unspool's parser."""
-    return tuple(name for name in _parser_names.names_to_replace(own) if name not in _CHECKPOINT_DEFINED)
+    """Return SGLang's own parser names that the user wants to give to unspool's parsers."""
+    return tuple(
+        name for name in _registered_parser_names.names_to_replace(own) if name not in _CHECKPOINT_DEFINED
+    )
 
 
 def resolve_dialect(tool: str | None, reasoning: str | None, tokenizer: object | None) -> Dialect:
-    """Return the dialect for a tool call parser's name and a reasoning parser's name.
+    """Return the dialect for the name of a tool call parser and the name of a reasoning parser.
 
     If a tokenizer is passed, its vocabulary determines which variant of the dialect is returned.
     """

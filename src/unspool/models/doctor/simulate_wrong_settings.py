@@ -53,7 +53,7 @@ class SettingsCheck:
             yield from self.reasoning_parsers(text)
 
     def stripped(self, text: str, expected: Message) -> Iterator[Finding]:
-        """Yield findings about the setting that makes the detokenizer remove special tokens."""
+        """Yield findings about the detokenizer setting that removes special tokens."""
         setting = "skip_special_tokens=true"
         if self.vocabulary is None:
             yield self.stripped_without_tokenizer(setting)
@@ -113,7 +113,7 @@ class SettingsCheck:
             f"{setting} (the default of detokenizers) removes markers of {listed(kinds)} if they are "
             "special tokens, "
             "as is usual in this family; these parts of the output are then not found.",
-            "Send skip_special_tokens=false, or give the tokenizer to check it",
+            "Send skip_special_tokens=false, or pass the tokenizer to check it",
         )
 
     def wrong_parsers(self, text: str, expected: Message) -> Iterator[Finding]:
@@ -187,7 +187,7 @@ class SettingsCheck:
 
 
 def read_with_parser(parser: str, dialect: Dialect, text: str, expected: Message) -> ReadingResult:
-    """Return how well an engine's parser for another dialect would read an output of this dialect."""
+    """Return the result of parsing an output of this dialect with an engine's parser for another dialect."""
     differs = DIFFERS.get((dialect.name, parser))
     if differs is not None:
         return differs

@@ -40,8 +40,8 @@ def turn_openers(template: ChatTemplate, dialect: str | Dialect, **variables: An
     """
     ends = ends_of_turn(find(dialect))
     openers: dict[str, str] = {}
-    # Render with two tool names, because the text before a tool result may contain the name. The opener is
-    # the part that both renderings share.
+    # Render with two tool names, because the text before a tool result may contain the tool's name. The
+    # opener is the part that both renderings share.
     one, other = (_openers(template, ends, word, variables) for word in ("first", "second"))
     for (role, opener), (_, again) in zip(one, other, strict=True):
         shared = _without_end(commonprefix((opener, again)), ends)  # noqa: RUF071 - no paths
@@ -62,7 +62,7 @@ def turn_openers(template: ChatTemplate, dialect: str | Dialect, **variables: An
 def _openers(
     template: ChatTemplate, ends: frozenset[str], name: str, variables: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Return pairs of a role and its opener, from conversations with calls of a tool named ``name``."""
+    """Return pairs of role and opener, from conversations in which the model calls the tool ``name``."""
     capabilities, markers = template.capabilities, find_reasoning_markers(template)
     question, answer = (
         make_message(capabilities, "user", QUESTION),
@@ -89,7 +89,7 @@ def _openers(
 
 
 def _other_openers(messages: Sequence[ChatMessage], text: str, ends: frozenset[str]) -> list[tuple[str, str]]:
-    """Return pairs of a role and its opener, for all messages after the first, except the model's."""
+    """Return pairs of role and opener for all messages except the first and those of the model."""
     openers: list[tuple[str, str]] = []
     end = 0
     for message in messages:
@@ -108,7 +108,7 @@ def _from_end(gap: str, ends: frozenset[str]) -> str:
 
 
 def _without_end(opener: str, ends: frozenset[str]) -> str:
-    """Remove the end of the previous turn from an opener if the rest still contains a marker."""
+    """Remove the end of the previous turn from an opener, if a marker remains."""
     opener = opener.lstrip()
     for end in ends:
         rest = opener.removeprefix(end).lstrip()

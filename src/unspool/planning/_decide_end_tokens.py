@@ -43,7 +43,7 @@ def _special_token_ids(context: PlanContext) -> dict[str, int]:
 
 
 def warn_about_stops(context: PlanContext) -> None:
-    """Add a warning for each stop string in the request that would end the output at one of its markers."""
+    """Warn about each stop string that occurs in a marker, because the output would end at that marker."""
     dialect = context.dialect
     for stop in context.request.stop:
         if any(stop and stop in template for template in (*dialect.reasoning, *dialect.call)):

@@ -13,9 +13,9 @@ from ollama_store import Store
 from scripted_server import answering
 from unspool import UsageError
 from unspool.cli import main
-from unspool.gateway import model_argument as finding
-from unspool.gateway.model_argument import resolve_sources
+from unspool.gateway import settings_from_model as finding
 from unspool.gateway.settings import Settings, load_settings
+from unspool.gateway.settings_from_model import resolve_sources
 
 pytest.importorskip("gguf")
 pytest.importorskip("jinja2")

@@ -4,8 +4,8 @@ The rules (see also docs/policies.md and docs/rulings.md):
 
 - Reasoning without a closer continues until the next call.
 - A complete call without its closer is valid if it is followed by the next call or by the end of the output.
-- Calls outside a section are accepted if the dialect declares this form.
-- A stray reasoning closer is removed. A stray closer of a call is removed if it follows a call or is a
+- Calls without the markers of a section are accepted if the dialect declares this form. - A stray reasoning
+closer is removed. A stray closer of a call is removed if it follows a call or is a
   control token; otherwise it is text.
 - Empty sections and empty reasoning are removed.
 - A marker is treated as text in two cases: it follows a quote or a backtick, or it opens a call but no call
@@ -32,7 +32,7 @@ TITLES: Final = {
 }
 
 _REMOVED_EVERYWHERE: Final = "the parser removes this token at every position"
-_ONLY_AT_BEGINNING: Final = "it counts only at the beginning and is text elsewhere"
+_ONLY_AT_BEGINNING: Final = "it is a marker only at the beginning of the output, and text elsewhere"
 _COUNTS_EVERYWHERE: Final = (
     "a control token counts at every position; only token ids could show that it is mentioned"
 )
@@ -56,7 +56,7 @@ def _remove_pieces(pieces: list[RenderedPiece], kind: str, part: int) -> list[Re
 
 
 def _remove_marker(kind: str, part: int, *other_kinds: str) -> DraftEdit:
-    """Return an edit that removes markers from one part, given by their ``PieceKind`` (such as ``close``)."""
+    """Return an edit that removes the markers of a ``PieceKind`` (such as ``close``) from one part."""
 
     def edit(draft: Draft) -> str | None:
         text_before = draft.text

@@ -99,21 +99,21 @@ def render_pieces(dialect: Dialect, parts: Sequence[RenderPart]) -> list[Rendere
     return [piece for piece in pieces if piece.text]
 
 
-def _text_pieces(written: Sequence[str], part: TextPart, at: int) -> list[RenderedPiece]:
-    if len(written) == 1:
-        return [RenderedPiece("text", written[0], at)]
-    middle = next(i for i in range(len(written) - 2, -1, -1) if written[i] == part.text)
+def _text_pieces(texts: Sequence[str], part: TextPart, at: int) -> list[RenderedPiece]:
+    if len(texts) == 1:
+        return [RenderedPiece("text", texts[0], at)]
+    middle = next(i for i in range(len(texts) - 2, -1, -1) if texts[i] == part.text)
     return [
-        RenderedPiece("open", "".join(written[:middle]), at),
+        RenderedPiece("open", "".join(texts[:middle]), at),
         RenderedPiece("text", part.text, at),
-        RenderedPiece("close", "".join(written[middle + 1 :]), at),
+        RenderedPiece("close", "".join(texts[middle + 1 :]), at),
     ]
 
 
-def _call_pieces(written: Sequence[str], at: int) -> list[RenderedPiece]:
+def _call_pieces(texts: Sequence[str], at: int) -> list[RenderedPiece]:
     pieces: list[RenderedPiece] = []
     kind: PieceKind = "section_open"
-    for text in _SPLIT.split("".join(written)):
+    for text in _SPLIT.split("".join(texts)):
         if text == _CALL:
             if pieces and pieces[-1].kind == "section_close":
                 pieces[-1] = RenderedPiece("separator", pieces[-1].text, at)

@@ -1,4 +1,4 @@
-"""Parser names that plug-ins add to an engine, and the engine's own parser names that plug-ins replace."""
+"""Parser names that plug-ins add to an engine, or that they take over from the engine's own parsers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from ..dialects import list_dialects
 
 DETECTED: Final = "unspool"
-"""The parser name with which the dialect is detected from the model's chat template and tokenizer."""
+"""The parser name for which the dialect is detected from the model's chat template and tokenizer."""
 REPLACE: Final = "UNSPOOL_REPLACE"
 """The environment variable with the engine's own parser names that unspool replaces, or ``all``."""
 
@@ -20,13 +20,13 @@ def parser_names() -> dict[str, str]:
 
 
 def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the engine's own parser names for which the user wants to use unspool's parser."""
+    """Return the engine's own parser names that the user wants to give to unspool's parsers."""
     requested = _requested_names()
     return tuple(name for name in own if name in requested or requested == {"all"})
 
 
 def unknown_names(own: Iterable[str]) -> tuple[str, ...]:
-    """Return the parser names that the user wants to replace but that do not exist in the engine."""
+    """Return the parser names that the user wants to replace but the engine does not have."""
     return tuple(sorted(_requested_names() - {"all", *own}))
 
 

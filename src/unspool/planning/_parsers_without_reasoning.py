@@ -26,6 +26,6 @@ class ContentParsers:
         if self._create is None:
             try:
                 self._create = self._plan.with_prompt("").parser
-            except UsageError:  # the server has also removed the headers that the dialect needs
+            except UsageError:  # the server has removed headers that the dialect needs
                 self._create = partial(Parser, "passthrough", tools=())
         return self._create()

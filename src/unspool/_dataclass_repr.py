@@ -12,7 +12,7 @@ _LONGEST_VALUE = 64
 def short_repr(value: Any, *positional: str) -> str:
     """Return a representation of a dataclass instance with only the fields that differ from their defaults.
 
-    Long values and long lists of fields are cut off, so that the result has fewer than 300 characters.
+    Long values and long lists of fields are cut off, so the representation has fewer than 300 characters.
 
     :param positional: names of fields to show first, without their names.
     """

@@ -8,7 +8,7 @@ from ...dialects.parse_templates import literals, parse_template, split_marks
 
 
 def other_markers(dialect: Dialect) -> list[str]:
-    """Return the markers outside calls, which distinguish families that share the same call format."""
+    """Return the markers outside calls, which distinguish families with the same call format."""
     syntax = fully_compiled(dialect)
     markers = {
         literal.strip()

@@ -14,7 +14,7 @@ from ..events import Channel, Event, Text
 from ..parser import Parser
 
 _WINDOW = 96
-"""Number of ids before the newest ones that are read again, because a marker may have begun in them."""
+"""Number of earlier ids to read again, because a marker may begin in them and end in the newest ids."""
 
 
 class ReasoningIds:
@@ -73,7 +73,7 @@ class ReasoningIds:
     def end(
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int | None:
-        """Return the number of ids through the one that ends reasoning; None if there is no such id."""
+        """Return the number of ids up to and including the one that ends reasoning; None if no id ends it."""
         parser = self._parser(prompt, start_channel)
         if parser.reasoning_ended:
             return 0
@@ -125,7 +125,7 @@ class ReasoningCounter:
 
     def __init__(self, parser: Parser, tokenizer: AnyTokenizer) -> None:
         self.total = 0
-        """Number of reasoning tokens so far, without tokens that the parser has not classified yet."""
+        """Number of tokens so far that the parser has classified as reasoning."""
         self.fed = 0
         """Number of tokens that have been fed."""
         self._parser = parser
@@ -157,10 +157,10 @@ class ReasoningCounter:
         if events:
             self._decide(events[-1].end)
 
-    def _decide(self, read: int) -> None:
-        """Add to ``total`` the reasoning tokens that end at or before the text offset ``read``."""
+    def _decide(self, offset: int) -> None:
+        """Add to ``total`` the reasoning tokens that end at or before the text offset."""
         tokens, spans = self._tokens, self._spans
-        while tokens and tokens[0][1] <= read:
+        while tokens and tokens[0][1] <= offset:
             start, end = tokens.popleft()
             while spans and spans[0][1] <= start:
                 spans.popleft()

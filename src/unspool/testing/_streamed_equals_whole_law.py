@@ -1,4 +1,4 @@
-"""Property test of API streams: a client assembles the complete response, and can run only its calls.
+"""Property test of API streams: a client gets the complete response, and cannot run any other calls.
 
 For each API, this module has a client that assembles a stream strictly by the rules of the API.
 """
@@ -93,7 +93,7 @@ def _assert_wire(
         whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
-    # A complete response with arguments as objects cannot contain broken calls: it omits them or is an error.
+    # If arguments are objects, a complete response cannot contain broken calls: it omits them or is an error.
     if wire.carries_objects:
         if not streamed.error:
             readable = tuple(call for call in streamed.calls if _is_runnable(call[1]))
@@ -117,7 +117,7 @@ def _assert_wire(
 
 
 def _canonical(calls: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return the calls with canonical arguments. A message has these; a stream keeps the model's own text."""
+    """Return the calls with canonical arguments, as in a message; a stream keeps the model's own text."""
     return tuple((name, canonical_json(text) if _is_runnable(text) else text) for name, text in calls)
 
 
@@ -235,7 +235,7 @@ def _messages_stream(chunks: Sequence[Any]) -> Received:
             else:
                 pieces += delta.get("partial_json", "")
         elif kind == "content_block_stop" and block["type"] == "tool_use":
-            # As in the SDKs: if there are no deltas, the input is taken from content_block_start.
+            # As in the SDKs, take the input from content_block_start if there are no deltas.
             calls.append((block["name"], pieces or json.dumps(block["input"])))
         elif kind == "message_delta":
             reason = chunk["delta"]["stop_reason"]
@@ -289,7 +289,7 @@ def _is_runnable(arguments: str) -> bool:
 
 
 def _as_text(arguments: str) -> str:
-    """Return arguments unchanged; encoders normally call a function that converts them to an object."""
+    """Return arguments unchanged, instead of converting them to an object as encoders do by default."""
     return arguments
 
 

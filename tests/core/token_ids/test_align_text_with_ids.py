@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unspool import CallEnd, Diagnostic, Event, Message, Parser, UsageError, get_dialect, list_dialects
 from unspool._core.render.example_output import EXAMPLE_TOOLS, example
-from unspool._core.token_ids.mark_special_tokens import Alignment
+from unspool._core.token_ids.align_text_with_ids import Alignment
 from unspool.events import normalise
 from unspool.tokens import ReasoningIds
 from vocabularies import Bytes, bytes_for

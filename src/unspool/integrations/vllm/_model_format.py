@@ -16,8 +16,8 @@ from ...planning import Plan, plan
 from ...planning.derived_dialects import closer
 from ...policies import DEFAULTS
 from ...tokens import ReasoningIds, as_tokenizer, decode
-from .._detect_served_dialect import detect_served_dialect
-from .._parser_names import DETECTED
+from .._detect_from_tokenizer import detect_served_dialect
+from .._registered_parser_names import DETECTED
 from ._parser_classes import log
 
 _MAX_CLOSER_TOKENS: Final = 8
@@ -29,8 +29,8 @@ class ModelFormat:
 
     def __init__(self, name: str | Dialect, tokenizer: Any) -> None:
         self.name = name
-        """The name that the user gave for the dialect.  It may be the name of a checkpoint instead of a
-        dialect, because request facts differ between checkpoints.
+        """The dialect's name as the user passed it.  The name may be that of a checkpoint, because request
+        facts differ between checkpoints.
         """
         self.tokenizer = as_tokenizer(tokenizer)
         self.reasoning = ReasoningIds(name, self.tokenizer)
@@ -44,8 +44,8 @@ class ModelFormat:
     def plan(self, request: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """Return the plan for a request.
 
-        The planner may reject options of a request.  But the engine has to serve the request anyway: the
-        prompt was already rendered, and its template may support options that unspool does not.  So the error
+        The planner may reject options of a request.  However, the engine has to serve the request: the prompt
+        is already rendered, perhaps from a template with options that unspool does not support.  So the error
         is logged once, and the plan is made without template variables.
         """
         turn = None if prompt is None else self.last_turn(prompt)
@@ -80,12 +80,12 @@ class ModelFormat:
         return id in self._end_tokens
 
     def without_end(self, text: str, ids: Sequence[int]) -> Sequence[int]:
-        """Return a step's ids; leave out a final end-of-turn token that the step's text does not contain."""
+        """Return a step's ids without a final end-of-turn token, unless the step's text contains it."""
         end = self._end_tokens.get(ids[-1]) if ids else None
         return ids if end is None or text.endswith(end) else ids[:-1]
 
     def last_turn(self, prompt: Sequence[int]) -> Sequence[int]:
-        """Return the last turn of a prompt, which alone determines the channel in which the output begins."""
+        """Return the last turn of a prompt, the only one that affects in which channel the output begins."""
         for index in range(len(prompt) - 1, -1, -1):
             if prompt[index] in self._end_tokens:
                 return prompt[index + 1 :] or prompt
@@ -94,7 +94,7 @@ class ModelFormat:
 
 @lru_cache(maxsize=1024)
 def warn_once(text: str) -> None:
-    """Log a warning, but only the first time that it occurs."""
+    """Log a warning if it was not logged before."""
     log.warning("%s", text)
 
 
@@ -102,8 +102,8 @@ def warn_once(text: str) -> None:
 def model_format(tokenizer: Any, calls: str | None, reasoning: str | None) -> ModelFormat:
     """Return the output format of the served model (cached).
 
-    :param calls: the dialect of the tool parser: ``unspool`` means that the dialect is detected, None that
-        there is no tool parser.
+    :param calls: the dialect of the tool parser; ``unspool`` to detect the dialect, None if there is no tool
+        parser.
     :param reasoning: the dialect of the reasoning parser, with the same special values.
     """
     names = dict.fromkeys(name for name in (calls, reasoning) if name is not None)
