@@ -335,9 +335,9 @@ def output_of(topic: Topic, dialect: str) -> Output | None:
         return None
 
 
-def _counted(found: Counter[str]) -> str:
+def _counted(outcomes: Counter[str]) -> str:
     return ", ".join(
-        f"{word} {number}" for word, number in sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        f"{word} {number}" for word, number in sorted(outcomes.items(), key=lambda item: (-item[1], item[0]))
     )
 
 

@@ -119,8 +119,8 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
     print("TRL and unspool agree:", dict(agreed))
 
 
-def _tool_result_kept(found: Training) -> bool | None:
-    verdicts = {case.thinking: case.verdict for case in found.prefixes if case.appended == PREFIX_CASES[0]}
+def _tool_result_kept(training: Training) -> bool | None:
+    verdicts = {case.thinking: case.verdict for case in training.prefixes if case.appended == PREFIX_CASES[0]}
     verdict = verdicts[True] if verdicts.get(False) == "opens" else verdicts.get(False, "")
     return {"kept": True, "broken": False}.get(verdict)
 

@@ -196,28 +196,28 @@ def _render_calls(dialect: str, calls: list[list[tuple[str, str]]]) -> list[str]
 # -- answers
 
 
-def judge(tally: Tally, case: dict[str, Any], found: dict[str, Any]) -> None:
-    """Compare an answer with the expectation."""
+def judge(tally: Tally, case: dict[str, Any], results: dict[str, Any]) -> None:
+    """Compare the answers to a case with the expectation."""
     output = Output(**{name: case[name] for name in Output.__slots__})
-    output = replace(output, text=found["text"])
+    output = replace(output, text=results["text"])
     right = expected(output)
     if output.finish == "length":
         right = replace(right, finish="length")  # SGLang reports how generation ended even with calls
     column = "required, named" if "held" in case else output.kind
     for api in case["apis"]:
         for mode in ("whole", "stream"):
-            answer = found[f"{api} {mode}"]
+            answer = results[f"{api} {mode}"]
             tally.judge(column, f"{output.title}, {api} {mode}", _differs(right, api, mode, answer))
             usage = _counted(api, answer["usage"])
-            if not (found["closed"] and _is_countable(output, right.reasoning)):
+            if not (results["closed"] and _is_countable(output, right.reasoning)):
                 usage.pop("reasoning", None)
-            tokens = {**found["tokens"], "prompt": answer["prompt"]}
+            tokens = {**results["tokens"], "prompt": answer["prompt"]}
             tokens = {name: tokens[name] for name in usage}
             tally.judge(
                 "usage", f"{output.title}, {api} {mode}", "" if usage == tokens else f"{usage}, not {tokens}"
             )
     for text, accepted, wanted in zip(
-        case.get("held", ()), found["accepted"], case.get("right", ()), strict=True
+        case.get("held", ()), results["accepted"], case.get("right", ()), strict=True
     ):
         verdict = "" if accepted == wanted else f"{'not ' * (not accepted)}accepted: {text!r}"
         tally.judge(column, output.title, verdict)
@@ -299,7 +299,7 @@ def table(version: str, tallies: dict[str, Tally]) -> list[str]:
         total.asked += tally.asked
     rows += [(f"{len(tallies) - len(recorded)} others", others), ("**all**", total)]
     return [
-        f"SGLang {version}, unspool {unspool.__version__}; correct answers of all answers:",
+        f"SGLang {version}, unspool {unspool.__version__}; correct answers / all answers:",
         "",
         f"| dialect | {' | '.join(COLUMNS)} |",
         f"|---|{'---|' * len(COLUMNS)}",

