@@ -245,8 +245,8 @@ class OpenCall:
             if at < 0 and final:
                 self._end("malformed", 0)
             return at < 0 and final
-        # If the call opened a section, its raw text includes the section's opening marker.  It must include
-        # the closing marker as well, so that both markers are there if the raw text becomes content.
+        # If the call opened a section, its raw text includes the section's opening marker.  The raw text may
+        # become content, so it must include the section's closing marker as well.
         of_section = self._section.closers if self._section is not None else ()
         closers = self.frame.ends if self.frame is not None else (*self.form.closers, *of_section)
         if literal not in closers:

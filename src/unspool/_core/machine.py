@@ -198,8 +198,8 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # There may be no matcher, although the buffer contains a complete marker: the machine may need the
-        # next characters before it creates one.
+        # The buffer may contain a complete marker although there is no matcher, because the machine may need
+        # more characters before it creates one.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
@@ -401,8 +401,8 @@ class Machine:
     def _read(self, *, final: bool) -> None:
         """Emit events for as much of the buffer as possible.
 
-        Each branch reads in one mode.  It returns False if it needs more input, and True if the machine may
-        continue in another mode.
+        Each branch reads in one mode.  A branch returns False if it needs more input, and True if the machine
+        may continue in another mode.
 
         :param final: no more input follows, so nothing may stay undecided.
         """
@@ -441,8 +441,8 @@ class Machine:
     def _read_text(self, at: int, final: bool) -> bool:
         """Read text up to a marker that begins or ends an element.  The search for markers starts at ``at``.
 
-        The input from the current position up to ``at`` is certainly text.  It is not emitted at once, so
-        that text with many false markers in it still becomes a single event.
+        The input from the current position up to ``at`` is certainly text.  This text is emitted
+        later, so that text with many false markers still becomes a single event.
         """
         ledger = self.ledger
         buffer = ledger.buffer
@@ -1038,8 +1038,8 @@ class Machine:
         self._reasoning_closed = True
         section = self._section
         # A model that leaves out the opening marker of a section may do so again in front of the next call.
-        # Such a call is recognised only if there was no visible text, so a call without the marker must not
-        # be recorded as visible text.
+        # A call without this marker is recognised only if there was no visible text, so the call that has
+        # ended must not be recorded as visible text.
         may_be_missing_again = section is not None and section.anchored and bool(section.missing_opener)
         if self._state.channel == "content" and not may_be_missing_again:
             self._note_visible_text()

@@ -14,9 +14,8 @@ call.  Three rules determine where a value ends:
 
 1. A closing tag ends the value only if another parameter or the end of the call follows
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
-2. A value without a closing tag ends at a marker that certainly ends the call.  It also ends at the opening
-   tag of another parameter, but only if the function declares that parameter and the call does not have it
-   yet.
+2. A value without a closing tag ends at a marker that certainly ends the call.  Such a value also ends at the
+   opening tag of a parameter that the function declares and the call does not have yet.
 3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.
 
 The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
@@ -359,8 +358,8 @@ class TaggedParameters(Parameters):
             # A marker that ends the turn is markup only at the end of the input.  Elsewhere it is data.
             after = skip_whitespace(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
-        # The literal can end the value only if the closing tag is missing.  In that case the literal must be
-        # at the beginning of a line or of the value.
+        # The literal can end the value only if the closing tag is missing, and if the literal is at the
+        # beginning of a line or of the value.
         marker = literal.lstrip("\n")
         if marker == literal and not self._form.inline and not at_start:
             return FAIL

@@ -97,12 +97,12 @@ def _skip_whitespace(parts: list[TextPart | ToolCall]) -> None:
         del parts[0]
 
 
-def _same(expected: str, found: str) -> bool:
+def _same(expected: str, actual: str) -> bool:
     """Return whether two JSON texts represent the same arguments; 1, 1.0, "1" and true are all different."""
-    if expected == found:
+    if expected == actual:
         return True
     try:
-        return _canonical(expected) == _canonical(found)
+        return _canonical(expected) == _canonical(actual)
     except (ValueError, RecursionError):
         return False
 

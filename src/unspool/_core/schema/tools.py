@@ -184,7 +184,7 @@ def tool_name(tool: Mapping[str, Any]) -> Any:
 
 
 def _schema(function: Mapping[str, object]) -> object:
-    """Return the schema of a function's arguments.  Its key differs between APIs."""
+    """Return the schema of a function's arguments, which is under a different key in each API."""
     parameters = function.get("parameters")
     return function.get("input_schema") if parameters is None else parameters
 

@@ -61,14 +61,14 @@ Stretch = tuple[int, int]
 """End offset and label of a piece of text that begins where the previous piece ends."""
 
 
-def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> list[Stretch]:
+def stretches(events: list[Event], visible_events: list[Event], ends: frozenset[str]) -> list[Stretch]:
     """Return consecutive stretches that cover the text of an output, each with its label.
 
     :param events: all events of the output.
-    :param shown: the same events without formatting whitespace, which is labelled as markup.
+    :param visible_events: the same events without formatting whitespace, which is labelled as markup.
     :param ends: markers that end a turn.
     """
-    visible = [(event.start, event.end) for event in shown if isinstance(event, Text)]
+    visible = [(event.start, event.end) for event in visible_events if isinstance(event, Text)]
     visible.sort()
     first = 0
     head: CallStart | None = None

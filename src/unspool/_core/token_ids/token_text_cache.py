@@ -1,4 +1,4 @@
-"""Cache of token texts.  It is filled on demand, because a model uses only few of its tokens."""
+"""Cache of token texts, filled on demand because a model uses only a few of its tokens."""
 
 from __future__ import annotations
 

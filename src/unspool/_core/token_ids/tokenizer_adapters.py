@@ -7,7 +7,7 @@ in the compiled templates (:func:`substitute`) and in the input (``Detokenizer``
 then compares characters in the same way as for text.
 
 The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8 decoder produces them, so
-they cannot occur in ordinary text.  Nor can they be encoded, so the parser must not return them:
+they cannot occur in ordinary text.  Text with surrogates cannot be encoded, so the parser must not return it:
 ``restore`` converts text, and ``OffsetMap`` converts offsets (``detokenizer.py``).
 
 Tokenizers of other packages are recognised by their methods.  None of these packages is imported.
@@ -271,8 +271,8 @@ def _spelling_rule(decoder: object) -> _Spelling | None:
 class VocabularyFacts:
     """Cached facts about one tokenizer.
 
-    The facts are stored under a weak reference to the tokenizer.  They must not refer to the tokenizer,
-    because such a reference would keep the tokenizer alive forever.
+    The facts are stored under a weak reference to the tokenizer.  The facts themselves must not refer to the
+    tokenizer, because such a reference would keep the tokenizer alive forever.
     """
 
     __slots__ = (
@@ -380,7 +380,7 @@ class _HuggingFaceSource(Protocol):
 class _HuggingFace(_Adapter):
     """Adapter for ``tokenizers.Tokenizer``.
 
-    All supported models have byte-level or SentencePiece-like vocabularies.  Their tokens are converted one
+    All supported models have byte-level or SentencePiece-like vocabularies, whose tokens are converted one
     by one, according to the decoder in ``tokenizer.json``.  In other vocabularies (WordPiece, custom
     decoders) the text of a token is the text that ``decode`` adds for it between two ordinary tokens.
     This is correct for complete characters, but a part of a character becomes U+FFFD.
