@@ -109,8 +109,8 @@ class Ledger:
         self._args_start: i64 = -1  # offset at which the open call's arguments start; -1: not known yet
         self._args_end: i64 = -1
         self._last_call: list[str] = []  # pieces of the last call's raw text
-        # Raw text of the open call, in short pieces.  A short Python string takes many times the memory of its
-        # characters, so the pieces are joined into a block after every BLOCK characters.
+        # Raw text of the open call, in short pieces.  A short Python string takes many times the memory of
+        # its characters, so the pieces are joined into a block after every BLOCK characters.
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []
         self._blocks: list[str] = []
