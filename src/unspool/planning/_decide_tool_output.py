@@ -125,7 +125,7 @@ def output_stages(context: PlanContext, strip: str, output: ToolOutput) -> tuple
     """Return the names of the plan's stages (see ``output_stages``), in the order in which they run."""
     request = context.request
     stages = {
-        # With guided JSON, the parser removes the marker itself, as part of the dialect's section.
+        # With guided JSON, no stage is needed, because the dialect's section contains the marker to strip.
         "strip": bool(strip) and output != "guided_json",
         "one_call": not request.parallel and output != "none",
         "answer": context.reasoning_options.force_nonempty_content,

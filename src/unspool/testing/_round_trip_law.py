@@ -263,7 +263,7 @@ class _MessageStrategies:
         words = self.words
         quoted = [marker for marker in capabilities.markers if capabilities.spec.values.quote not in marker]
         if capabilities.typed:
-            # A closing tag is data unless the text after it may follow a parameter. `` x`` may not.
+            # A closing tag is data if text follows that cannot follow a parameter, so append `` x``.
             quoted = [f"{marker} x" for marker in quoted]
         if capabilities.notation == "loose":
             # In a notation without escapes, a quote may end the string.

@@ -154,7 +154,7 @@ class _LastTurn(NamedTuple):
     preceded_by: _Preceding
     """Kind of message before the turn: ``question``, or ``result`` for the result of a call.
 
-    It is ``either`` if the model's turns begin in the same way after both kinds.
+    ``either`` means that the model's turns begin in the same way after both kinds.
     """
 
 

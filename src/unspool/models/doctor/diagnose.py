@@ -250,7 +250,7 @@ class _Doctor:
             for warning in case.warnings:
                 level: Level = "warning" if case.decisions else "problem"
                 yield Finding(level, f"Request with {case.name}: {warning}")
-            break  # the other requests have the same warnings
+            break  # the warnings of all requests are the same
 
     def template_findings(self) -> Iterator[Finding]:
         detection = self.detection

@@ -47,7 +47,7 @@ class PrefixCase(NamedTuple):
     """The result of the test.
 
     * ``kept``: the next prompt starts with the previous prompt and output.
-    * ``broken``: the next prompt does not start with them.
+    * ``broken``: the next prompt does not start with the previous prompt and output.
     * ``refused``: the template cannot render the conversation.
     * ``opens``: turns without reasoning cannot occur, because every prompt opens reasoning.
     """
