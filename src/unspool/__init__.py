@@ -4,7 +4,8 @@
 >>> message.tool_calls[0].name, message.finish_reason
 ('now', 'tool_calls')
 
-The names that programs need most are here.  The others are in the submodules:
+The names that programs need most are here.  The others are in the submodules, which are imported when they
+are first used (``unspool.wire.ChatStream``):
 
 ``dialects``
     declare a dialect, describe it, convert it to and from JSON
@@ -16,6 +17,8 @@ The names that programs need most are here.  The others are in the submodules:
     detection from files and servers, the doctor, converters
 ``planning``, ``templates``, ``grammar``
     requests: what the backend must be told, chat templates, grammars
+``healing``
+    messages that ask a model to correct its calls
 ``wire``
     encoders for the APIs, and the decoder
 ``tokens``
@@ -37,6 +40,16 @@ from .policies import Policies
 from .streaming import astream, stream
 
 if TYPE_CHECKING:
+    from . import conformance as conformance
+    from . import grammar as grammar
+    from . import healing as healing
+    from . import models as models
+    from . import planning as planning
+    from . import stages as stages
+    from . import templates as templates
+    from . import testing as testing
+    from . import tokens as tokens
+    from . import wire as wire
     from ._core.render.message import render
     from ._core.stages.partial_arguments import PartialArguments
     from .models import detect
@@ -82,13 +95,28 @@ _LATER = {
     "render": "._core.render.message",
 }
 """Module of each name that parsing does not need.  It is imported when the name is first used."""
+_SUBMODULES = frozenset(
+    (
+        "conformance",
+        "grammar",
+        "healing",
+        "models",
+        "planning",
+        "stages",
+        "templates",
+        "testing",
+        "tokens",
+        "wire",
+    )
+)
+"""Submodules that parsing does not need and that need no extra.  ``import unspool`` is enough to use them."""
 
 if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
-    __getattr__ = lazy_names(__name__, _LATER)
+    __getattr__ = lazy_names(__name__, _LATER, _SUBMODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_SUBMODULES})
 
 
 for _name in __all__:

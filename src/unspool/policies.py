@@ -196,7 +196,7 @@ def policies_from_text(text: str) -> Policies:
 
 def _unknown(name: str, value: object) -> str:
     if name in ("reasoning_field", "forced_finish_reason"):
-        return f"{name} is an option of the wire formats: ChatStream(parser, options={{{name!r}: {value!r}}})"
+        return f"{name}={value} is not a policy of parsers, but an option of the encoders in unspool.wire"
     names = policy_choices()
     similar = suggestion(name, names)
     return f"there is no policy {name!r}{similar or ': choose from ' + ', '.join(sorted(names))}"

@@ -66,8 +66,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _read_tools(name: str) -> list[dict[str, object]]:
     """Read the list of tools in a JSON file; ``Parser`` checks the tools later."""
+    text = "".join(_read(name))
     try:
-        value = json.loads("".join(_read(name)))
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
     if isinstance(value, dict):
