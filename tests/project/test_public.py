@@ -6,6 +6,7 @@ import doctest
 import inspect
 import pickle
 import re
+import subprocess
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -72,6 +73,23 @@ def test_public_class_names_its_public_module(cls: type) -> None:
 def test_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'get_parser'"):
         unspool.get_parser  # type: ignore[attr-defined]  # noqa: B018 - the point
+
+
+def test_submodules_need_no_import_of_their_own() -> None:
+    code = "import unspool; print(*(getattr(unspool, name).__name__ for name in unspool._SUBMODULES))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = {module for module in MODULES if module.count(".") == 1}
+    assert set(done.stdout.split()) == loaded - {"unspool.batch", "unspool.gateway"} - IMPORTED
+    assert set(dir(unspool)) >= {module.partition(".")[2] for module in loaded} - {"batch", "gateway"}
+
+
+IMPORTED = {
+    f"unspool.{name}"
+    for name in ["dialects", "errors", "events", "message", "parser", "policies", "streaming"]
+}
+"""Submodules that parsing needs."""
 
 
 def test_star_import_gives_every_name() -> None:

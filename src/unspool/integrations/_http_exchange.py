@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import MalformedOutput, ProtocolError, UsageError
 from ..planning import ContentParsers, Plan, plan, special_token_fields
 from ..policies import Policies

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
 from ..policies import PolicyChoice, as_policies
 from ._http_exchange import EngineName, Exchange, Reading, StreamRepair, api_of, error_body

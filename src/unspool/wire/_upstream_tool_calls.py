@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .._core.arguments.json_value import json_kind
-from ..dialects._id_format import OPENAI_ID
+from ..dialects import OPENAI_ID
 from ..errors import ProtocolError
 from ..events import (
     CallArgs,
