@@ -37,6 +37,8 @@ autodoc_member_order = "bysource"
 autodoc_mock_imports = [
     "aiohttp",
     "cryptography",
+    "httpx",
+    "httpx2",
     "hypothesis",
     "jinja2",
     "msgspec",
