@@ -74,8 +74,10 @@ class Policies:
     call_ids: Literal["native", "generated"] = "native"
     """Ids of calls: ``native`` uses those that the model wrote, if usable; ``generated`` ignores them."""
 
-    def __new__(cls, *_: object, **choices: object) -> Self:
+    def __new__(cls, *values: object, **choices: object) -> Self:
         # This runs before the generated `__init__`, whose TypeError would not suggest a name.
+        if values and values[0] in PRESETS:
+            raise UsageError(f"{values[0]!r} is the name of a preset: use Policies.preset({values[0]!r})")
         for name, value in choices.items():
             if name not in policy_choices():
                 raise UsageError(_unknown(name, value))

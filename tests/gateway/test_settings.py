@@ -138,7 +138,7 @@ def test_mistake_on_the_command_line_is_answered_with_advice(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
-        code = main(["serve", *arguments])
+        code: object = main(["serve", *arguments])
     except SystemExit as error:  # argparse exits by itself
         code = error.code
     assert code == 2
