@@ -53,7 +53,8 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:class", r"(collections|enum|httpx2?|os|pathlib|pyarrow|random)\..*|SearchStrategy"),  # of other packages
+    # of other packages
+    ("py:class", r"(collections|enum|httpx2?|os|pathlib|pyarrow|random)\..*|SearchStrategy"),
     ("py:class", "ChatMessage|Ids|ToolList"),  # aliases that signatures show as they are written
     ("py:.*", r"(typing\.Literal|tuple)\[.*"),
     ("py:class", r"unspool\.(.*\.)?_.*|unspool\.(\w+\.){2,}\w+"),  # private
