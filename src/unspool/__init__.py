@@ -4,19 +4,19 @@
 >>> message.tool_calls[0].name, message.finish_reason
 ('now', 'tool_calls')
 
-The names that programs need most are here.  The others are in the submodules, which are imported when they
-are first used (``unspool.wire.ChatStream``):
+This module has the names that most programs need.  The submodules have the other names; ``import unspool`` is
+enough to use them, as in ``unspool.wire.ChatStream``:
 
 ``dialects``
     declare a dialect, describe it, convert it to and from JSON
 ``events``, ``message``, ``parser``, ``streaming``, ``policies``, ``errors``
-    classes and types that the names here use
+    classes and types of the names in this module
 ``stages``
     filters and builders for the events of a parser
 ``models``
     detection from files and servers, the doctor, converters
 ``planning``, ``templates``, ``grammar``
-    requests: what the backend must be told, chat templates, grammars
+    plans, chat templates and grammars for requests
 ``healing``
     messages that ask a model to correct its calls
 ``wire``
@@ -94,7 +94,7 @@ _LATER = {
     "plan": ".planning",
     "render": "._core.render.message",
 }
-"""Module of each name that parsing does not need.  It is imported when the name is first used."""
+"""Module of each name that parsing does not need; a name's module is imported on its first use."""
 _SUBMODULES = frozenset(
     (
         "conformance",
@@ -109,9 +109,9 @@ _SUBMODULES = frozenset(
         "wire",
     )
 )
-"""Submodules that parsing does not need and that need no extra.  ``import unspool`` is enough to use them."""
+"""Submodules that parsing does not need and that need no extra; each is imported on its first use."""
 
-if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER, _SUBMODULES)
 
 

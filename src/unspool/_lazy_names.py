@@ -1,4 +1,4 @@
-"""Names of a package whose modules are imported when the names are first used."""
+"""Package attributes that are imported from their modules on first use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def lazy_names(
     """Return the function ``__getattr__`` of a package.
 
     :param package: name of the package.
-    :param modules: relative name of the module of each name, such as ``._plan``.
-    :param submodules: names of modules of the package that are imported when they are first used.
+    :param modules: map from each name to its module, relative to the package, such as ``._plan``.
+    :param submodules: names of modules of the package that are imported on their first use.
     """
 
     def find(name: str) -> object:

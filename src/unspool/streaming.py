@@ -162,7 +162,7 @@ def stream(
     """Return an iterator over the events of an output that arrives in chunks.
 
     Each event is returned as soon as it is certain.  The attribute ``message`` of the iterator is the message
-    so far.  Leaving the loop early closes the source of the chunks, and does not finish the output.  The
+    so far.  Leaving the loop early closes the source of the chunks, and does not finish the output.  All
     other options are those of ``Parser``.
 
     :param chunks: pieces of text; or lists of token ids, if ``tokenizer`` is passed.

@@ -311,7 +311,7 @@ def test_arguments_are_a_new_dictionary() -> None:
 
 def test_arguments_as_a_dataclass_need_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     (call,) = MESSAGES["everything"].tool_calls
-    monkeypatch.setattr("unspool._core.conversions.typed_arguments.find_spec", lambda _: None)
+    monkeypatch.setattr("unspool._core.conversions.arguments_to_python.find_spec", lambda _: None)
     with pytest.raises(UsageError, match="install pydantic or msgspec"):
         call.parse_as(PointData)
     assert call.parse_as(Point) == Point(n=1)

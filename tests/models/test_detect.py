@@ -390,7 +390,7 @@ def test_uninferable_template_gives_no_dialect() -> None:
     detection_ = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
     assert detection_.dialect is None
     assert detection_.renders_calls
-    assert "No dialect could be inferred from it either." in detection_.evidence
+    assert "No dialect could be inferred from this template, either." in detection_.evidence
     assert "get_weather" in detection_.turn
 
 
@@ -661,7 +661,7 @@ def test_invalid_models_are_refused(source: str | Path, message: str) -> None:
 
 
 def test_invalid_addresses_are_refused() -> None:
-    with pytest.raises(UsageError, match="not an address of a server"):
+    with pytest.raises(UsageError, match="not a server address"):
         detect_server("127.0.0.1:8000")
 
 

@@ -68,7 +68,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
 def _dialects(options: argparse.Namespace) -> int:
     """List all dialects, one per line; in a pipe, columns are separated by tabs.
 
-    With a model's name or the start of a name, list the dialects of matching models with the reasons.
+    With a model's name, or the start of a name, list only the dialects of matching models, with reasons.
     """
     if options.model is not None:
         return _list_models(options.model, as_json=options.json)

@@ -19,7 +19,7 @@ from ..policies import policies_from_text
 from .output import to_json
 
 _CHUNK_BYTES = 1 << 16
-"""Maximum number of bytes per read; a pipe returns the bytes that are available, without waiting for more."""
+"""Maximum number of bytes per read; reading from a pipe returns available bytes without waiting for more."""
 
 
 def add_arguments(parse: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read_tools(name: str) -> Tools:
-    """Read the list of tools in a JSON file."""
+    """Read a list of tools from a JSON file."""
     text = "".join(_read(name))
     try:
         value = json.loads(text)
@@ -110,7 +110,7 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 def _flat(message: Message) -> dict[str, object]:
     fields = message.to_dict()
-    del fields["parts"]  # redundant: the other fields contain the same data
+    del fields["parts"]  # redundant, because other fields contain the same data
     return fields
 
 

@@ -88,7 +88,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
     settings = load_settings(values, config=options.config)
     if not any(one.source for one in settings.each()):
         return settings
-    from .model_argument import resolve_sources  # imported only if needed, because the import is slow
+    from .settings_from_model import resolve_sources  # imported only if needed, because the import is slow
 
     resolved = resolve_sources(settings)
     lines = (*resolved.notes, _addresses(resolved.settings))
@@ -102,7 +102,7 @@ def _addresses(settings: Settings) -> str:
     if not settings.port:
         return "The log shows the port."
     url = f"http://{host}:{settings.port}"
-    page = f"\nOpen {url} in a browser for a chat and the latest requests." if settings.page else ""
+    page = f"\nOpen {url} in a browser to chat and see the latest requests." if settings.page else ""
     return f"Point an agent at {url}/v1 (OpenAI) or {url} (Anthropic, Ollama).{page}"
 
 

@@ -129,7 +129,7 @@ class Settings:
         64 << 20
     )
     max_tokens: Annotated[
-        int, "maximum tokens per answer, for requests without a limit to engines that need one"
+        int, "token limit for requests that do not set one, sent to engines that require a limit"
     ] = 4096
 
     strict_tools: Annotated[
@@ -447,8 +447,8 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
 
 def _converted(name: str, text: str, place: str) -> object:
     hint = get_type_hints(Settings)[name]
-    # Do not drop an empty key: it may come from an unset variable, and without it the gateway would have no
-    # keys, so it would accept every client.
+    # Do not drop an empty key, which may come from an unset variable: if the list of keys became empty, the
+    # gateway would accept every client.
     if name == "api_keys" and not all(map(str.strip, text.split(","))):
         raise UsageError(f"{place} contains an empty key, which any client could send: remove it")
     if get_origin(hint) is tuple:

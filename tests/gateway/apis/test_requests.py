@@ -329,7 +329,7 @@ def test_parse_endpoint_reads_chunks(replay: GatewayThread) -> None:
         ({"text": "x", "policies": {"preset": "nobody"}}, "policies"),
         ({"text": "x", "chat_template": CHATML}, "request_templates"),
         ({"text": "x", "dialect": "hermes", "chat_template": CHATML}, "request_templates"),
-        ({"text": "<tool_call>{", "dialect": "hermes", "strict": True}, "text"),
+        ({"text": "<tool_call>{", "dialect": "hermes", "policies": "strict"}, "text"),
     ],
 )
 def test_parse_endpoint_refuses_bad_requests(replay: GatewayThread, body: dict[str, Any], param: str) -> None:

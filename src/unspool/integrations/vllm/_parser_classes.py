@@ -17,7 +17,7 @@ from ...dialects import get_dialect
 from ...dialects.model_names import dialect_of
 from ...errors import UnspoolError
 from ...models.doctor.engine_parser_table import PARSERS
-from .._parser_names import DETECTED
+from .._registered_parser_names import DETECTED
 
 Kind = Literal["tools", "reasoning"]
 
@@ -50,7 +50,7 @@ def parser_class(attribute: str) -> Any:
 
 
 def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
-    """Return vLLM's own parser for a name; used if unspool's parser cannot be imported."""
+    """Return vLLM's own parser for a name, because unspool's parser cannot be imported."""
     warn_unknown_release(error)
     place = OWN_PARSERS.get((kind, name))
     if place is None and name != DETECTED:
@@ -65,7 +65,7 @@ def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
 
 def warn_unknown_release(error: Exception) -> None:
     """Log a warning, once, that the engine uses its own parsers."""
-    _warn_once(str(error).partition(" (/")[0])  # without the file path at the end of an import error
+    _warn_once(str(error).partition(" (/")[0])  # without the file path at the message's end
 
 
 @cache
