@@ -594,7 +594,7 @@ def test_batch_equals_the_stream_fed_once() -> None:
     for character in raw:
         fold.feed(parser.feed(character))
     fold.feed(parser.finish())
-    assert _anonymous(fold.message()) == _anonymous(whole)
+    assert _anonymous(fold.message) == _anonymous(whole)
 
 
 def _anonymous(message: Message) -> tuple[object, ...]:

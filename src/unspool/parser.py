@@ -291,7 +291,7 @@ class Parser:
         """
         builder = self.fold()
         builder.feed(events)
-        return builder.message()
+        return builder.message
 
     def _relevant_tail(
         self, prompt: "str | Iterable[int]", compiled: CompiledDialect, *, continues: bool
@@ -430,7 +430,7 @@ def parse(
     events += parser.finish(finish_reason)
     builder = parser.fold(source=text)
     builder.feed(events)
-    return builder.message()
+    return builder.message
 
 
 def seeded_ids(seed: str | int, dialect: str | Dialect) -> Callable[[str, int], str]:

@@ -67,7 +67,7 @@ def decoded(data: str) -> Any:
     assert payloads.pop() == "[DONE]"
     for payload in payloads:
         decoder.feed(json.loads(payload))
-    return decoder.message()
+    return decoder.finish()
 
 
 # -- responses

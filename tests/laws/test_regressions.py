@@ -165,7 +165,7 @@ def client(chunks: Sequence[dict[str, Any]]) -> Message:
     reader = ChatStreamDecoder(check_json=False)
     for chunk in chunks:
         reader.feed(json.loads(sse(chunk).removeprefix("data: ")))
-    return reader.message()
+    return reader.finish()
 
 
 def deltas(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -208,7 +208,7 @@ def test_b10_spelled_marker_is_text_with_ids() -> None:
         for token in ids:
             fold.feed(parser.feed_tokens([token]))
     fold.feed(parser.finish("stop"))
-    message = fold.message()
+    message = fold.message
     assert message.reasoning == "the tag `</think>` ends it"
     assert message.content == "ok"
 
@@ -397,7 +397,7 @@ def parse_with_plan(decided: Plan, chunks: Sequence[str]) -> Message:
     for chunk in chunks:
         fold.feed(parser.feed(chunk))
     fold.feed(parser.finish("stop"))
-    return fold.message()
+    return fold.message
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
@@ -770,7 +770,7 @@ def test_r05_long_text_is_joined_once() -> None:
         for _ in range(deltas):
             fold.feed(parser.feed("word"))
         fold.feed(parser.finish("stop"))
-        assert fold.message().content == "word" * deltas
+        assert fold.message.content == "word" * deltas
 
     assert_linear(work, 1_000)
 

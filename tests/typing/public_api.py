@@ -70,7 +70,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
     assert_type(message.content, str | None)
     assert_type(message.tool_calls, tuple[ToolCall, ...])
     assert_type(message.diagnostics, tuple[Diagnostic, ...])
-    assert_type(message.finish_reason, FinishReason)
+    assert_type(message.finish_reason, FinishReason | None)
     assert_type(message.tool_calls[0].arguments, str)
     for part in message.parts:
         assert_type(part, TextPart | ToolCall | BrokenCall)
@@ -97,7 +97,7 @@ def parse_a_stream() -> None:
     assert_type(parser.tidy().feed(parser.feed("")), list[Event])
     assert_type(parser.tidy().finish_reason, FinishReason)
     assert_type(parser.fold(), MessageBuilder)
-    assert_type(parser.fold().message(), Message)
+    assert_type(parser.fold().message, Message)
     assert_type(parser.message(parser.feed("")), Message)
     assert_type(unspool.events.normalise(parser.feed("")), list[Event])
     parser.finish("eos")  # type: ignore[arg-type]
@@ -269,7 +269,7 @@ def wire(parser: Parser) -> None:
     for encoder in (chat, MessagesStream(parser), ResponsesStream(parser)):
         assert_type(encoder.response(Message()), dict[str, object])
     ChatStream(model="m")  # type: ignore[call-arg]
-    assert_type(ChatStreamDecoder().message(), Message)
+    assert_type(ChatStreamDecoder().message, Message)
 
 
 # -- the request side

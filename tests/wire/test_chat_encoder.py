@@ -36,7 +36,19 @@ from unspool.events import (
 )
 from unspool.message import BrokenCall, Message, Part, TextPart, ToolCall
 from unspool.policies import Policies
-from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, Usage, WireOptions, make_poison, sse
+from unspool.wire import (
+    DONE,
+    ChatStream,
+    ChatStreamDecoder,
+    Chunk,
+    Usage,
+    WireOptions,
+    is_poisoned,
+    is_poisoned_as_malformed,
+    make_poison,
+    remove_poison,
+    sse,
+)
 
 # The wire has no spans.
 
@@ -84,6 +96,16 @@ def note(kind: str) -> Event:
     return Diagnostic(kind, "", 0, 0)
 
 
+def as_received(part: Part) -> Part:
+    """Return a part as a client that knows poison understands it."""
+    if not isinstance(part, ToolCall) or not is_poisoned(part.arguments):
+        return part
+    status: Literal["malformed", "truncated"] = (
+        "malformed" if is_poisoned_as_malformed(part.arguments) else "truncated"
+    )
+    return BrokenCall(part.id, part.name, remove_poison(part.arguments), status, "", "content")
+
+
 @dataclass(frozen=True)
 class Case:
     """Events without Finish, and the client's expected result."""
@@ -108,13 +130,7 @@ class Case:
 
     @property
     def message(self) -> Message:
-        return Message(
-            reasoning=self.joined("reasoning") or None,
-            content=self.joined("content") or None,
-            tool_calls=tuple(part for part in self.parts if isinstance(part, ToolCall)),
-            finish_reason=self.reason,
-            parts=self.parts,
-        )
+        return Message(parts=[as_received(part) for part in self.parts], finish_reason=self.reason)
 
     @property
     def broken(self) -> bool:
@@ -326,7 +342,7 @@ def test_choices_are_independent() -> None:
         reader = ChatStreamDecoder(index=index)
         for chunk in chunks:
             reader.feed(chunk)
-        assert (reader.message().content, reader.message().finish_reason) == (text, reason)
+        assert (reader.finish().content, reader.finish().finish_reason) == (text, reason)
     completion = openai_completion(chunks)
     assert [choice.message.content for choice in completion.choices] == ["a", "b"]
 
@@ -450,7 +466,7 @@ def reconstruct(chunks: Iterable[Chunk]) -> Message:
         assert not reader.finished
         reader.feed(chunk)
     assert reader.finished
-    return reader.message()
+    return reader.finish()
 
 
 @cases
@@ -556,6 +572,7 @@ def outputs(draw: st.DrawFn) -> Case:
         else part
         for part in message.parts
     ]
+    assert message.finish_reason is not None
     return Case(events, tuple(parts), message.finish_reason, reason)
 
 

@@ -148,7 +148,7 @@ class HostileText:
                     raise AssertionError(
                         f"{self}: {parser.pending} characters are pending, but max_pending is {max_pending}"
                     )
-            builder.message()
+            _ = builder.message
         return events
 
     def _parse_in_chunks(

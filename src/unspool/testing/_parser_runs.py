@@ -120,7 +120,7 @@ def run_parser(
     try:
         for batch in batches:
             builder.feed(batch)
-        message = builder.message()
+        message = builder.message
     except MalformedOutput:
         if "error" not in astuple(parser.policies):
             raise

@@ -199,7 +199,7 @@ def label_tokens(
     shown = fold.feed(events)
     labels = labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
-    return Reading(fold.message(), labels, events, widths)
+    return Reading(fold.message, labels, events, widths)
 
 
 def end_ids(dialect: Dialect, tokenizer: AnyTokenizer) -> frozenset[int]:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from .._core.conversions.chat import message_to_chat
+from .._core.conversions.chat import message_to_chat, reason_of
 from ..dialects import IdFormat
 from ..events import (
     CallArgs,
@@ -199,7 +199,7 @@ class ChatStream(StreamEncoder):
         )
         field = self.options.reasoning_field
         body = message_to_chat(message, broken="poison", reasoning_field=field)
-        reason = self._reported(sent.finish_reason(message.finish_reason))
+        reason = self._reported(sent.finish_reason(reason_of(message)))
         return {"index": index, "message": body, "finish_reason": reason}
 
 

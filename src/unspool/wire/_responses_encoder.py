@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from .._core.conversions.broken_calls import poisoned
+from .._core.conversions.chat import reason_of
 from .._core.conversions.make_broken_arguments_unparsable import unsendable_call
 from .._core.conversions.responses import ITEM_IDS, message_item, output_text, reasoning_item
 from ..dialects import IdFormat
-from ..errors import UsageError
 from ..events import (
     CallArgs,
     CallEnd,
@@ -74,6 +74,7 @@ class ResponsesStream(StreamEncoder):
         :param seal: function that encrypts reasoning for clients, which send it back.
         """
         super().__init__(parser, model, options)
+        self._parser = parser
         self.id = id or _RESPONSE_ID.new("", 0)
         """Id of the response, equal in all events."""
         self.created = int(time.time()) if created is None else created
@@ -125,12 +126,30 @@ class ResponsesStream(StreamEncoder):
     def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed, equal to the one in a stream's last event.
 
+        After a stream of the same message, the ids of the items are those of the stream.
+
         :raises MalformedOutput: if the call of a free-form tool is malformed.
         """
-        if self._started:
-            raise UsageError("this ResponsesStream has already been used; create another one for response()")
-        self._started = True
         self._count(usage)
+        whole = ResponsesStream(
+            self._parser,
+            model=self.model,
+            options=self.options,
+            id=self.id,
+            created=self.created,
+            custom_tools=self._custom,
+            namespaces=self._namespaces,
+            echo=self._echo,
+            seal=self._seal,
+        )
+        whole.usage, whole.logprobs = self.usage, self.take_logprobs()
+        return whole._encode(message, self._items)
+
+    def _encode(self, message: Message, streamed: list[_Item]) -> Chunk:
+        """Return the response for a whole message.
+
+        :param streamed: items that a stream has sent for the same output.
+        """
         unsent: list[Chunk] = []
         for part in message.parts:
             if isinstance(part, TextPart):
@@ -149,7 +168,10 @@ class ResponsesStream(StreamEncoder):
             else:
                 call.add(part.arguments, self, unsent)
                 self._close_item(unsent, "completed")
-        return self._finish(self._reported(self._calls.finish_reason(message.finish_reason)), unsent)
+        for item, sent in zip(self._items, streamed, strict=False):
+            if item.kind == sent.kind:
+                item.id = sent.id
+        return self._finish(self._reported(self._calls.finish_reason(reason_of(message))), unsent)
 
     def _start_call(self, event: CallStart, out: list[Chunk]) -> None:
         error = self._calls.policy_error(event)

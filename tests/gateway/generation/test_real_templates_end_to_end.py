@@ -118,7 +118,7 @@ def test_call_arrives_with_every_template(name: str, choice: str) -> None:
     client = ChatStreamDecoder()
     for event in sent.split(b"\n\n")[:-2]:
         client.feed(json.loads(event.removeprefix(b"data: ")))
-    message = client.message()
+    message = client.finish()
     assert [(one.name, json.loads(one.arguments)) for one in message.tool_calls] == [
         ("get_weather", ARGUMENTS)
     ]
