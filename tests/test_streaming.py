@@ -169,6 +169,29 @@ def test_token_ids_are_chunks_with_a_tokenizer() -> None:
         next(stream([[1, 2]], "hermes"))
 
 
+def test_parse_takes_token_ids_with_a_tokenizer() -> None:
+    tokenizer = bytes_for("hermes")
+    text = 'Hm.</think>Hi. <tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call>'
+    ids = list(tokenizer.encode(text))
+
+    def new_id(name: str, index: int) -> str:
+        return f"{name}-{index}"
+
+    whole = parse(text, "hermes", start_channel="reasoning", new_id=new_id)
+    assert whole.reasoning == "Hm."
+    prompt = tokenizer.encode("<|im_start|>assistant\n<think>\n")
+    for begin in ({"start_channel": "reasoning"}, {"prompt": prompt}):
+        options: Any = {**begin, "tokenizer": tokenizer, "new_id": new_id}
+        assert parse(ids, "hermes", **options) == whole
+        assert parse(iter(ids), "hermes", **options) == whole
+    with pytest.raises(UsageError, match="for token ids, also pass tokenizer="):
+        parse(ids, "hermes")
+    with pytest.raises(UsageError, match="decode bytes"):
+        parse(b"Hi.", "hermes")
+    with pytest.raises(UsageError, match="leave tokenizer= out to parse text"):
+        parse("Hi.", "hermes", tokenizer=tokenizer)
+
+
 def test_parser_may_be_passed_with_its_options() -> None:
     events = stream(["Hm.</think>Hi."], Parser("hermes", start_channel="reasoning"))
     list(events)

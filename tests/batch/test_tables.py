@@ -222,6 +222,13 @@ def test_lone_surrogate_is_escaped() -> None:
     assert [row["tool_calls"][0]["name"] for row in parsed] == ["\\ud800", "now"]
 
 
+def test_tools_may_be_json_text_inside_json() -> None:
+    tools = [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}]
+    rows = batch(text=["Hi."] * 3, tools=[json.dumps(json.dumps(tools)), json.dumps(tools), '"["'])
+    parsed = parse_batch(rows, "hermes", tools=Column("tools")).to_pylist()
+    assert [row["ok"] for row in parsed] == [True, True, False]
+
+
 def test_tools_may_be_structs_with_nulls() -> None:
     tools = [
         [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}],

@@ -233,8 +233,9 @@ def test_broken_calls_are_omitted_or_poisoned() -> None:
     assert isinstance(part, BrokenCall)
     assert (part.arguments, part.status) == ('{"n": "a', "truncated")
     assert MESSAGES["malformed"].to_chat()["content"] == f"Hi. {MALFORMED}"
-    with pytest.raises(MalformedOutput):
+    with pytest.raises(MalformedOutput, match='broken="omit" to leave such calls out') as raised:
         MESSAGES["malformed"].to_messages(broken="poison")
+    assert (raised.value.start, raised.value.at, raised.value.end) == (4, 4, 4 + len(MALFORMED))
     with pytest.raises(UsageError, match="broken='keep': choose one of omit, poison"):
         cut.to_chat(broken="keep")  # type: ignore[arg-type]
 
@@ -315,6 +316,13 @@ def test_arguments_as_a_dataclass_need_a_package(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(UsageError, match="install pydantic or msgspec"):
         call.parse_as(PointData)
     assert call.parse_as(Point) == Point(n=1)
+
+
+def test_arguments_as_an_object_that_is_no_type_are_refused() -> None:
+    (call,) = MESSAGES["everything"].tool_calls
+    for wrong in (pydantic.TypeAdapter(Point), Point(n=1)):
+        with pytest.raises(UsageError, match="pass the class itself"):
+            call.parse_as(wrong)  # type: ignore[arg-type]
 
 
 def test_message_repr_is_short() -> None:

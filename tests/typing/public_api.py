@@ -78,7 +78,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
             assert_type(part.channel, Literal["content", "reasoning"])
 
     unspool.parse("text", Dialect("mine", call=("<call>{envelope}</call>",)))
-    unspool.parse(b"bytes", "hermes")  # type: ignore[arg-type]
+    unspool.parse([1, 2], "hermes", tokenizer=Vocabulary())
     unspool.parse("text", "hermes", finish_reason="eos")  # type: ignore[arg-type]
     unspool.parse("text")  # type: ignore[call-arg]
     message.content = "frozen"  # type: ignore[misc]

@@ -347,17 +347,32 @@ def test_choices_are_independent() -> None:
     assert [choice.message.content for choice in completion.choices] == ["a", "b"]
 
 
-def test_usage_comes_last_and_only_on_request() -> None:
+def test_usage_comes_last_and_is_sent_if_it_is_passed() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    for include in (False, True):
+    for include in (False, True, None):
         stream = wire(include_usage=include)
         assert len(stream.feed([], usage=usage)) == 1
         *_, last = stream.feed([Finish("stop", 0)])
         counts = Usage.from_mapping(usage).to_chat()
         assert usage.items() <= counts.items()
-        assert (last["choices"] == []) is include
-        assert last.get("usage") == (counts if include else None)
+        assert (last["choices"] == []) is (include is not False)
+        assert last.get("usage") == (None if include is False else counts)
         assert stream.feed([], usage=usage) == []
+
+
+def test_chunks_without_usage_have_null_only_on_request() -> None:
+    for include in (False, True, None):
+        stream = wire(include_usage=include)
+        chunks = stream.feed([content("a"), Finish("stop", 0)])
+        assert all(chunk["choices"] for chunk in chunks), "no usage was passed"
+        assert {"usage" in chunk for chunk in chunks} == {include is True}
+
+
+def test_usage_in_sse_comes_before_done() -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2}
+    *_, last, done = wire().sse([Finish("stop", 0)], usage=usage).split("\n\n")[:-1]
+    assert done == "data: [DONE]"
+    assert json.loads(last.removeprefix("data: "))["usage"]["total_tokens"] == 3
 
 
 def test_usage_may_follow_the_last_choice() -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from .._core.conversions.chat import reason_of
+from .._core.conversions.make_broken_arguments_unparsable import RESPONSE_ADVICE
 from .._core.conversions.messages import SIGNATURE, message_to_blocks
 from ..dialects import IdFormat
 from ..events import (
@@ -135,7 +136,9 @@ class MessagesStream(StreamEncoder):
         """
         self._count(usage)
         out = self._message()
-        out["content"] = message_to_blocks(message, broken="poison", load_arguments=self._load_arguments)
+        out["content"] = message_to_blocks(
+            message, broken="poison", load_arguments=self._load_arguments, advice=RESPONSE_ADVICE
+        )
         out |= self._stop_fields(self._reported(reason_of(message)))
         out["usage"] = self._usage()
         return out

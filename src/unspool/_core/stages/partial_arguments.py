@@ -26,6 +26,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Event, Status
+from ..mypyc_types import Unchecked
 
 CallStatus: TypeAlias = Literal["open"] | Status
 """Status of a call: ``open`` until the call has ended, then the status in ``CallEnd``."""
@@ -67,9 +68,9 @@ class PartialArguments:
     def __init__(self) -> None:
         self._readers: dict[int, _Reader] = {}
 
-    def feed(self, events: Iterable[Event]) -> list[Event]:
-        """Take further events of the output, and return them unchanged."""
-        taken = list(events)
+    def feed(self, events: Unchecked[Event | Iterable[Event]]) -> list[Event]:
+        """Take further events of the output, or one event, and return them in a list."""
+        taken = [events] if isinstance(events, Event) else list(events)
         for event in taken:
             if isinstance(event, CallArgs):
                 self._of(event).feed(event.json)
