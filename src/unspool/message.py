@@ -76,9 +76,12 @@ class ToolCall(_Value):
     __match_args__: ClassVar = ("id", "name", "arguments")
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = _fields(*__match_args__)
 
-    def __init__(self, id: str, name: str, arguments: str, args_start: int = 0, args_end: int = 0) -> None:
+    def __init__(
+        self, id: str = "", name: str = "", arguments: str = "{}", args_start: int = 0, args_end: int = 0
+    ) -> None:
         self.id: Final = id
-        """Id of the call: written by the model, or generated in the format of the model family."""
+        """Id of the call: written by the model, or generated in the format of the model family; empty in a
+        call of your own that needs none, for example to render it."""
         self.name: Final = name
         """Name of the function."""
         self.arguments: Final = arguments

@@ -325,6 +325,13 @@ def test_arguments_as_an_object_that_is_no_type_are_refused() -> None:
             call.parse_as(wrong)  # type: ignore[arg-type]
 
 
+def test_call_of_your_own_needs_no_id() -> None:
+    call = ToolCall(name="f", arguments='{"n": 1}')
+    assert call == ToolCall("", "f", '{"n": 1}')
+    assert ToolCall(name="f").args == {}
+    assert '"name": "f"' in render("hermes", Message(tool_calls=[call]))
+
+
 def test_message_repr_is_short() -> None:
     assert repr(Message("Hi.")) == "Message(content='Hi.')"
     long = Message("x" * 9999, "y" * 9999, [ToolCall("1", "f" * 99, "{}")] * 9, finish_reason="length")

@@ -82,7 +82,7 @@ class ChatStream(StreamEncoder):
         self.index = index
         """Index of the choice."""
         self.include_usage = include_usage
-        """True or False to send or leave out the chunk of token counts; None to send it if there are counts."""
+        """Whether to send the chunk of token counts; None to send it if there are counts."""
         self._parser = parser
         field = self.options.reasoning_field
         self._reasoning_fields = ("reasoning_content", "reasoning") if field == "both" else (field,)

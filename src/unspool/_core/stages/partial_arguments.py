@@ -26,7 +26,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Event, Status
-from ..mypyc_types import Unchecked
 
 CallStatus: TypeAlias = Literal["open"] | Status
 """Status of a call: ``open`` until the call has ended, then the status in ``CallEnd``."""
