@@ -10,13 +10,17 @@ if TYPE_CHECKING:
     from .detection.detect_dialect import detect, detect_model, detect_server
     from .detection.result import Detection, Reasoning
     from .doctor.diagnose import diagnose
+    from .doctor.report import Diagnosis
     from .sources import Source, find_source, read_source
+    from .sources.source import Vocabulary
 
 __all__ = [
     "Detection",
+    "Diagnosis",
     "ExportError",
     "Reasoning",
     "Source",
+    "Vocabulary",
     "detect",
     "detect_model",
     "detect_server",
@@ -37,9 +41,11 @@ _LATER = {
     "Detection": ".detection.result",
     "Reasoning": ".detection.result",
     "diagnose": ".doctor.diagnose",
+    "Diagnosis": ".doctor.report",
     "Source": ".sources",
     "find_source": ".sources",
     "read_source": ".sources",
+    "Vocabulary": ".sources.source",
 }
 """Mapping from each public name to its module; the module is imported when the name is first used."""
 

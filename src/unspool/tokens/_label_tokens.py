@@ -21,13 +21,13 @@ Span = tuple[int, int]
 
 
 @runtime_checkable
-class _Array(Protocol):
+class Array(Protocol):
     """NumPy array or PyTorch tensor."""
 
     def tolist(self) -> object: ...
 
 
-Ids = Sequence[int] | Iterable[int] | _Array
+Ids = Sequence[int] | Iterable[int] | Array
 """Token ids in an iterable such as a list, a NumPy array or a PyTorch tensor."""
 
 
@@ -220,7 +220,7 @@ def as_ids(ids: Ids) -> list[int]:
     """Convert ids to a list of integers."""
     if isinstance(ids, list):
         return ids
-    found = ids.tolist() if isinstance(ids, _Array) else list(ids)
+    found = ids.tolist() if isinstance(ids, Array) else list(ids)
     if not isinstance(found, list) or (found and not isinstance(found[0], int)):
         raise UsageError("ids must be a flat sequence of integers: pass the rows of a batch one by one")
     return found

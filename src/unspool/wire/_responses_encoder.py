@@ -290,9 +290,10 @@ class ResponsesStream(StreamEncoder):
         out.append({"type": kind, "sequence_number": self._sequence, **fields})
         self._sequence += 1
 
-    def emit_for(self, item: _Item, out: list[Chunk], kind: str, **fields: object) -> None:
-        """Emit an event that belongs to an item."""
-        self._emit(out, kind, item_id=item.id, output_index=item.index, **fields)
+
+def _emit_for(stream: ResponsesStream, item: _Item, out: list[Chunk], kind: str, **fields: object) -> None:
+    """Emit an event that belongs to an item."""
+    stream._emit(out, kind, item_id=item.id, output_index=item.index, **fields)  # noqa: SLF001 - the same file
 
 
 class _Item:
@@ -346,25 +347,25 @@ class _ReasoningItem(_Item):
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         part = {"type": "reasoning_text", "text": ""}
-        stream.emit_for(self, out, "response.content_part.added", content_index=0, part=part)
+        _emit_for(stream, self, out, "response.content_part.added", content_index=0, part=part)
         summary = {"type": "summary_text", "text": ""}
-        stream.emit_for(self, out, "response.reasoning_summary_part.added", summary_index=0, part=summary)
+        _emit_for(stream, self, out, "response.reasoning_summary_part.added", summary_index=0, part=summary)
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
-        stream.emit_for(self, out, "response.reasoning_text.delta", content_index=0, delta=text)
-        stream.emit_for(self, out, "response.reasoning_summary_text.delta", summary_index=0, delta=text)
+        _emit_for(stream, self, out, "response.reasoning_text.delta", content_index=0, delta=text)
+        _emit_for(stream, self, out, "response.reasoning_summary_text.delta", summary_index=0, delta=text)
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = "".join(self.text)
         if self._seal is not None:
             self._sealed = {"encrypted_content": self._seal(text)}
-        stream.emit_for(self, out, "response.reasoning_text.done", content_index=0, text=text)
+        _emit_for(stream, self, out, "response.reasoning_text.done", content_index=0, text=text)
         part = {"type": "reasoning_text", "text": text}
-        stream.emit_for(self, out, "response.content_part.done", content_index=0, part=part)
-        stream.emit_for(self, out, "response.reasoning_summary_text.done", summary_index=0, text=text)
+        _emit_for(stream, self, out, "response.content_part.done", content_index=0, part=part)
+        _emit_for(stream, self, out, "response.reasoning_summary_text.done", summary_index=0, text=text)
         summary = {"type": "summary_text", "text": text}
-        stream.emit_for(self, out, "response.reasoning_summary_part.done", summary_index=0, part=summary)
+        _emit_for(stream, self, out, "response.reasoning_summary_part.done", summary_index=0, part=summary)
 
 
 class _MessageItem(_Item):
@@ -382,24 +383,24 @@ class _MessageItem(_Item):
         return message_item(self.id, "".join(self.text), self.status, self.logprobs)
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
-        stream.emit_for(self, out, "response.content_part.added", content_index=0, part=output_text("", []))
+        _emit_for(stream, self, out, "response.content_part.added", content_index=0, part=output_text("", []))
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
         logprobs = stream.take_logprobs()
         self.logprobs += logprobs
-        stream.emit_for(
-            self, out, "response.output_text.delta", content_index=0, delta=text, logprobs=logprobs
+        _emit_for(
+            stream, self, out, "response.output_text.delta", content_index=0, delta=text, logprobs=logprobs
         )
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = "".join(self.text)
         self.logprobs += stream.take_logprobs()
         part = output_text(text, self.logprobs)
-        stream.emit_for(
-            self, out, "response.output_text.done", content_index=0, text=text, logprobs=self.logprobs
+        _emit_for(
+            stream, self, out, "response.output_text.done", content_index=0, text=text, logprobs=self.logprobs
         )
-        stream.emit_for(self, out, "response.content_part.done", content_index=0, part=part)
+        _emit_for(stream, self, out, "response.content_part.done", content_index=0, part=part)
 
 
 class _CallItem(_Item):
@@ -439,23 +440,23 @@ class _CallItem(_Item):
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
         if not self.custom:
-            stream.emit_for(self, out, "response.function_call_arguments.delta", delta=text)
+            _emit_for(stream, self, out, "response.function_call_arguments.delta", delta=text)
             return
         delta = self.input_reader.feed(text)
         if delta:
             self.sent.append(delta)
-            stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=delta)
+            _emit_for(stream, self, out, "response.custom_tool_call_input.delta", delta=delta)
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = self._arguments()
         if self.custom:
             rest = text.removeprefix("".join(self.sent))
             if rest:
-                stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=rest)
-            stream.emit_for(self, out, "response.custom_tool_call_input.done", input=text)
+                _emit_for(stream, self, out, "response.custom_tool_call_input.delta", delta=rest)
+            _emit_for(stream, self, out, "response.custom_tool_call_input.done", input=text)
         else:
-            stream.emit_for(
-                self, out, "response.function_call_arguments.done", arguments=text, name=self.name
+            _emit_for(
+                stream, self, out, "response.function_call_arguments.done", arguments=text, name=self.name
             )
 
 

@@ -67,7 +67,7 @@ class PartialArguments:
     def __init__(self) -> None:
         self._readers: dict[int, _Reader] = {}
 
-    def feed(self, events: Unchecked[Event | Iterable[Event]]) -> list[Event]:
+    def feed(self, events: Event | Iterable[Event]) -> list[Event]:
         """Take further events of the output, or one event, and return them in a list."""
         taken = [events] if isinstance(events, Event) else list(events)
         for event in taken:
