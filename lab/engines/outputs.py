@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import corpus_cases
 from unspool import Dialect, Parser, UnspoolError, get_dialect
 from unspool.dialects._registry import facts_of
+from unspool.dialects.parse_templates import text_around
 from unspool.sample_outputs import list_samples
 from unspool.sample_outputs import tools as demo_tools
 from unspool.wire import ChatStream
@@ -146,7 +147,7 @@ def _prompt(dialect: Dialect) -> str:
 
 
 def _opener(dialect: Dialect) -> str:
-    return dialect.reasoning[0].lstrip("^").partition("{text}")[0] if dialect.reasoning else ""
+    return text_around(dialect.reasoning[0], "text")[0] if dialect.reasoning else ""
 
 
 def _without_stop(text: str, dialect: Dialect) -> str:

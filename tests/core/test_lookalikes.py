@@ -17,6 +17,7 @@ from unspool import (
     list_dialects,
     render,
 )
+from unspool.dialects.parse_templates import template_text
 from unspool.testing import ModelOutput, assert_laws, chunkings
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -170,7 +171,7 @@ def test_declared_name_in_any_script_is_a_call(function: str) -> None:
 WORDED = [
     dialect
     for dialect in list_dialects()
-    if any("<think>" in template for template in dialect.reasoning) and dialect.frame is None
+    if any("<think>" in template_text(template) for template in dialect.reasoning) and dialect.frame is None
 ]
 
 

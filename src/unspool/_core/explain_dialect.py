@@ -7,10 +7,12 @@ always up to date.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from ..dialects._control_token_pattern import is_control_token
 from ..dialects._registry import find
+from ..dialects.parse_templates import template_text
 from .compile_cache import compiled_dialect
 from .compiler.compiled_dialect import CompiledDialect
 from .compiler.match_program_types import (
@@ -29,7 +31,7 @@ from .render.example_output import example
 from .scan.character_runs import BOUND
 
 if TYPE_CHECKING:
-    from ..dialects._declaration import Dialect
+    from ..dialects._declaration import Dialect, Section, Wrapper
 
 
 def explain(dialect: str | Dialect) -> str:
@@ -113,9 +115,9 @@ class _Explanation:
         yield "## Templates"
         yield ""
         for field in ("reasoning", "content", "section", "call", "param", "sep", "drop", "stop"):
-            templates: tuple[str, ...] = getattr(dialect, field)
+            templates: tuple[str | Section | Wrapper, ...] = getattr(dialect, field)
             if templates:
-                yield f"- {field}: " + ", ".join(f"`{_visible(template)}`" for template in templates)
+                yield f"- {field}: " + ", ".join(map(_described, templates))
         if dialect.frame is not None:
             for route in dialect.frame.routes:
                 yield f"- message with `{route.when or 'any header'}`: {route.into}"
@@ -184,6 +186,15 @@ _TARGETS = {
     CLOSE_PARAM: "",
 }
 _BODIES = {"reasoning": "reasoning", "content": "message", "drop": "dropped", "{calls}": "calls"}
+
+
+def _described(template: str | Section | Wrapper) -> str:
+    """Return a template, and the fields that say where it is accepted."""
+    shown = f"`{_visible(template_text(template))}`"
+    if isinstance(template, str):
+        return shown
+    rules = [each.name for each in fields(template) if getattr(template, each.name) is True]
+    return f"{shown} ({', '.join(rules)})" if rules else shown
 
 
 def _visible(text: str) -> str:

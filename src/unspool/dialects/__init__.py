@@ -11,7 +11,20 @@ from .._lazy_names import lazy_names
 if TYPE_CHECKING:
     from .._core.explain_dialect import explain, state_diagram
     from ._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
-    from ._declaration import Dialect, Envelope, Family, Frame, Names, Notation, Prompt, Route, Values
+    from ._declaration import (
+        Dialect,
+        Envelope,
+        Family,
+        Frame,
+        Names,
+        Notation,
+        Opener,
+        Prompt,
+        Route,
+        Section,
+        Values,
+        Wrapper,
+    )
     from ._dialect_json import dialect_from_json, dialect_schema, dialect_to_json
     from ._family_request_facts import (
         BOOLEANS,
@@ -54,11 +67,14 @@ __all__ = [
     "Mode",
     "Names",
     "Notation",
+    "Opener",
     "Prompt",
     "RequestFacts",
     "Route",
+    "Section",
     "Thinking",
     "Values",
+    "Wrapper",
     "built_in_dialects",
     "checkpoint",
     "combined",
@@ -93,9 +109,12 @@ _LATER = {
     "Frame": "._declaration",
     "Names": "._declaration",
     "Notation": "._declaration",
+    "Opener": "._declaration",
     "Prompt": "._declaration",
     "Route": "._declaration",
+    "Section": "._declaration",
     "Values": "._declaration",
+    "Wrapper": "._declaration",
     "dialect_from_json": "._dialect_json",
     "dialect_schema": "._dialect_json",
     "dialect_to_json": "._dialect_json",

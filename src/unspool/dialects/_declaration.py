@@ -48,6 +48,52 @@ Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """Template of the markup around calls, and where the parser accepts it.
+
+    A section that is accepted everywhere is written as a string.
+    """
+
+    text: str
+    """Template, with the placeholder ``{calls}``."""
+    only_at_start: bool = False
+    """True if the section must not follow visible text."""
+    declared_only: bool = False
+    """True if the section may contain only calls of tools that the request declares."""
+    ends_reasoning: bool = False
+    """True if the opening marker ends reasoning that was not closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """Template of the markers around reasoning, and where the parser accepts it.
+
+    A wrapper with the usual rules is written as a string: prose may mention its opening marker in the middle
+    of a line, so there the marker is text, unless it is a control token.
+    """
+
+    text: str
+    """Template, with the placeholder ``{text}``."""
+    only_at_start: bool = False
+    """True if the wrapper must not follow visible text."""
+    mid_line: bool = False
+    """True if the opening marker is accepted in the middle of a line, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Marker that begins a message header, and where the parser accepts it.
+
+    A marker that is accepted everywhere is written as a string.
+    """
+
+    text: str
+    """Marker."""
+    only_at_start: bool = False
+    """True if the marker begins a header only where a message may begin."""
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """Rule that determines the meaning of a message body from the header of the message."""
 
@@ -70,11 +116,8 @@ class Route:
 class Frame:
     """Format of messages whose headers determine the meaning of their bodies, as in gpt-oss."""
 
-    open: tuple[str, ...]
-    """Markers that begin a header.
-
-    A marker with the prefix ``^`` begins a header only where a message may begin.
-    """
+    open: tuple[str | Opener, ...]
+    """Markers that begin a header."""
     sep: str
     """Marker that ends the header."""
     ends: tuple[str, ...]
@@ -210,13 +253,8 @@ class Dialect:
 
     call: tuple[str, ...] = ()
     """Templates of a single call."""
-    section: tuple[str, ...] = ("{calls}",)
-    """Templates of the markup around calls.
-
-    A template may begin with characters that have a special meaning.  ``^``: the section must not follow
-    visible text.  ``?``: the section may contain only calls of declared tools.  ``!``: the section's opening
-    marker ends reasoning.
-    """
+    section: tuple[str | Section, ...] = ("{calls}",)
+    """Templates of the markup around calls."""
     sep: tuple[str, ...] = ("\n",)
     """Separators between two calls in a section."""
     section_per_call: bool = False
@@ -228,7 +266,7 @@ class Dialect:
 
     Models of families that share a call marker sometimes write another family's format.
     """
-    reasoning: tuple[str, ...] = ("<think>\n{text}\n</think>\n\n",)
+    reasoning: tuple[str | Wrapper, ...] = ("<think>\n{text}\n</think>\n\n",)
     """Templates of the markers around reasoning."""
     content: tuple[str, ...] = ()
     """Templates of the markers around content."""

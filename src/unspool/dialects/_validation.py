@@ -6,6 +6,7 @@ Every error message shows the declaration, why it is wrong, and how to correct i
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..errors import SpecError
@@ -18,20 +19,26 @@ from ._declaration import (
     Names,
     Prompt,
     Route,
+    Section,
     Values,
+    Wrapper,
 )
 from ._family_request_facts import RequestFacts
 from ._id_format import IdFormat
 from .parse_templates import (
     PAYLOADS,
+    PLACEHOLDERS,
     Attributes,
     Piece,
     Placeholder,
     first_literal,
     literals,
+    only_at_start,
+    parse_header_field,
     parse_template,
     split_at,
-    split_marks,
+    template_text,
+    text_around,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
 _CAPTURES: Final = ("name", "id", "index", "_")
 _HEADED: Final = ("name", "id", "index")
 _ROUTES: Final = ("reasoning", "content", "drop", "{args}", "{params}", "{calls}")
+_SINGLE_BRACES: Final = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 _NOTATIONS: Final = ("json", "python", "loose", "bare")
 _TYPES: Final = ("string", "number", "boolean", "null", "array", "object")
 _GROUPS: Final = {
@@ -51,7 +59,7 @@ _GROUPS: Final = {
     "prompt": Prompt,
 }
 _TUPLES: Final = (
-    *("call", "section", "sep", "param", "reasoning", "content", "drop", "stop"),
+    *("call", "sep", "param", "content", "drop", "stop"),
     *("family.aliases", "family.reasoning_aliases", "family.fingerprint"),
     *("envelope.name_keys", "envelope.args_keys", "envelope.id_keys", "envelope.order"),
     *("values.type_words", "values.wrappers", "names.forms", "names.null_calls", "prompt.turn"),
@@ -76,20 +84,25 @@ class _Check:
         self.types()
         for template in dialect.call:
             self.call(template)
-        for template in dialect.section:
-            self.section(template)
+        for section in dialect.section:
+            self.section(section)
         for template in dialect.sep:
             self.placeholders("sep", template, ())
         for template in dialect.param:
             self.param(template)
-        for template in dialect.reasoning:
-            self.wrapper("reasoning", template)
+        for wrapper in dialect.reasoning:
+            self.wrapper("reasoning", wrapper)
         for template in dialect.content:
             self.wrapper("content", template)
         for template in dialect.drop:
             self.drop(template)
         for template in dialect.stop:
-            self.placeholders("stop", template, ())
+            if any(isinstance(piece, Placeholder) for piece in parse_template(template)):
+                self.fail(
+                    "stop",
+                    template,
+                    "a stop marker is plain text: write drop=(...) for a marker with a placeholder",
+                )
             self.begins_with_text("stop", template)
         for form in dialect.names.forms:
             if "name" not in self.placeholders("names.forms", form, ("name", "index")):
@@ -142,12 +155,12 @@ class _Check:
     def refuse(self, why: str) -> NoReturn:
         raise SpecError(f"dialect {self.dialect.name!r}: {why}")
 
-    def fail(self, kind: str, template: str, why: str) -> NoReturn:
+    def fail(self, kind: str, template: str | Section | Wrapper, why: str) -> NoReturn:
         raise SpecError(f"dialect {self.dialect.name!r}, {kind} template {template!r}: {why}")
 
-    def placeholders(self, kind: str, template: str, allowed: Sequence[str]) -> list[str]:
+    def placeholders(self, kind: str, template: str | Section | Wrapper, allowed: Sequence[str]) -> list[str]:
         found: list[str] = []
-        for piece in parse_template(split_marks(template)[1]):
+        for piece in parse_template(template):
             if isinstance(piece, Placeholder):
                 found.append(piece.field)
                 if piece.notation and (piece.notation not in _NOTATIONS or piece.field not in PAYLOADS):
@@ -159,12 +172,24 @@ class _Check:
                     )
             elif isinstance(piece, Attributes):
                 found.extend(piece.fields.values())
+        names = ", ".join(f"{{{name}}}" for name in allowed) or "none"
         for field in found:
             if field not in allowed:
-                near = difflib.get_close_matches(field, allowed, n=1)
-                meant = f"did you mean {{{near[0]}}}? " if near else ""
-                names = ", ".join(f"{{{name}}}" for name in allowed) or "none"
-                self.fail(kind, template, f"unknown placeholder {{{field}}}; {meant}allowed here: {names}")
+                self.fail(
+                    kind,
+                    template,
+                    f"{{{field}}} is not allowed here (allowed: {names}); "
+                    f"to write these characters as text, write {{{{{field}}}}}",
+                )
+        for word in _SINGLE_BRACES.findall(template_text(template)):
+            near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.7)
+            if near and word not in PLACEHOLDERS:
+                self.fail(
+                    kind,
+                    template,
+                    f"unknown placeholder {{{word}}}; did you mean {{{near[0]}}}? allowed here: {names}; "
+                    f"to write these characters as text, write {{{{{word}}}}}",
+                )
         return found
 
     def begins_with_text(self, kind: str, template: str) -> None:
@@ -222,30 +247,29 @@ class _Check:
                 f"{_whitespace_hint(template)}",
             )
         for section in self.dialect.section:
-            marks, body = split_marks(section)
-            opening, _, _ = split_at(parse_template(body), "calls")
+            opening, _, _ = split_at(parse_template(section), "calls")
             if (
                 not _opener(opening)
-                and (found[0] == "name" or "^" not in marks)
+                and (found[0] == "name" or not only_at_start(section))
                 and self.is_only_call(template)
             ):
                 self.fail(
                     "call",
                     template,
                     f"it begins with a placeholder, and section {section!r} has no opener either: put the "
-                    "text before calls into section, or '^' in front of it where calls begin the answer",
+                    "text before calls into section, or Section(..., only_at_start=True) where calls begin "
+                    "the answer",
                 )
 
     def is_only_call(self, template: str) -> bool:
         return all(other == template for other in self.dialect.call)
 
-    def section(self, template: str) -> None:
+    def section(self, template: str | Section) -> None:
         found = self.placeholders("section", template, ("calls",))
         if found != ["calls"]:
             self.fail("section", template, "a section must contain the placeholder {calls} exactly once")
-        marks, body = split_marks(template)
-        before, _, after = split_at(parse_template(body), "calls")
-        if literals(after) and not _opener(before) and "^" not in marks:
+        before, _, after = split_at(parse_template(template), "calls")
+        if literals(after) and not _opener(before) and not only_at_start(template):
             self.fail(
                 "section",
                 template,
@@ -294,11 +318,11 @@ class _Check:
         if not template.partition("{calls}")[2].strip():
             self.fail("drop", template, "{calls} needs a marker after it, to distinguish the calls from text")
 
-    def wrapper(self, kind: str, template: str) -> None:
+    def wrapper(self, kind: str, template: str | Wrapper) -> None:
         found = self.placeholders(kind, template, ("text", "_"))
         if found.count("text") != 1:
             self.fail(kind, template, "a wrapper must contain the placeholder {text} exactly once")
-        before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
+        before, _, after = split_at(parse_template(template), "text")
         for pieces, where in ((before, "before"), (after, "after")):
             if not "".join(literals(pieces)).strip():
                 self.fail(
@@ -309,11 +333,11 @@ class _Check:
                 )
 
     def frame(self, frame: Frame) -> None:
-        for name in ("open", "ends", "fields"):
+        for name in ("ends", "fields"):
             value = getattr(frame, name)
             if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
                 self.refuse(f"frame.{name} must be a tuple of strings, got {value!r}")
-        if not frame.open or not all(opener.lstrip("^") for opener in frame.open):
+        if not frame.open or not all(map(template_text, frame.open)):
             self.refuse(f"frame.open={frame.open!r}: write the markers that begin a header")
         if not frame.sep:
             self.refuse("frame.sep is empty: write the marker that ends a header")
@@ -322,7 +346,7 @@ class _Check:
         fields = {
             piece.field
             for field in frame.fields
-            for piece in parse_template(field)
+            for piece in parse_header_field(field)
             if isinstance(piece, Placeholder)
         }
         for route in frame.routes:
@@ -399,11 +423,13 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
         )
     if thinking.in_header and not dialect.prompt.start:
         return "thinking.in_header is True, but the start of output is missing: add prompt=Prompt(start=...)"
-    if not facts.answers_special and frame is not None and any(map(is_control_token, frame.open)):
-        return f"answers are in messages that {frame.open[0]!r} opens: write answers_special=True"
+    if not facts.answers_special and frame is not None:
+        openers = [*map(template_text, frame.open)]
+        if any(map(is_control_token, openers)):
+            return f"answers are in messages that {openers[0]!r} opens: write answers_special=True"
     return ""
 
 
-def seeds(template: str, seed: str) -> bool:
+def seeds(template: str | Wrapper, seed: str) -> bool:
     """Return whether ``seed`` is the opening marker of the reasoning template ``template``."""
-    return template.lstrip("^?").partition("{text}")[0].strip() == seed.strip()
+    return text_around(template, "text")[0].strip() == seed.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._core.token_ids.tokenizer_adapters import as_tokenizer
+from ..dialects.parse_templates import template_text
 from ._context import PlanContext
 
 
@@ -46,5 +47,6 @@ def warn_about_stops(context: PlanContext) -> None:
     """Add a warning for each stop string in the request that would end the output at one of its markers."""
     dialect = context.dialect
     for stop in context.request.stop:
-        if any(stop and stop in template for template in (*dialect.reasoning, *dialect.call)):
+        templates = (*map(template_text, dialect.reasoning), *dialect.call)
+        if any(stop and stop in template for template in templates):
             context.warnings.append(f"stop={stop!r} is markup of {context.family}: the output will end there")

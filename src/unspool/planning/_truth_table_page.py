@@ -127,7 +127,7 @@ def switch(thinking: Thinking, *, on: bool) -> dict[str, Any] | None:
     return None
 
 
-def _read(reasoning: tuple[str, ...], thinking: Thinking) -> str:
+def _read(reasoning: tuple[object, ...], thinking: Thinking) -> str:
     return "read" if reasoning or thinking.in_header else "text"
 
 

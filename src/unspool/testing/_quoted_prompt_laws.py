@@ -8,7 +8,7 @@ from itertools import cycle, product
 from typing import Any, Final
 
 from ..dialects import Dialect, facts_of, find
-from ..dialects.parse_templates import parse_template, split_at, split_marks
+from ..dialects.parse_templates import parse_template, split_at
 from ..events import CallStart
 from ..policies import PRESETS, Policies, policy_choices
 from ._every_policy_has_effect_law import SampleCall
@@ -104,7 +104,7 @@ def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: 
 
 def _seeds(spec: Dialect) -> list[str]:
     """Return texts that a template may add at the end of a prompt: an empty text, or a reasoning opener."""
-    wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
+    wrapped = [split_at(parse_template(template), "text") for template in spec.reasoning]
     return ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
 
 

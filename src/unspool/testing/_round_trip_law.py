@@ -17,9 +17,9 @@ from ..dialects.parse_templates import (
     Attributes,
     Placeholder,
     literals,
+    only_at_start,
     parse_template,
     split_at,
-    split_marks,
 )
 from ..errors import UsageError
 from ..message import Message, ToolCall
@@ -120,7 +120,7 @@ class MessageCapabilities:
         nameless = self.payload == "code" and "{name}" not in template
         self.fixed = spec.names.fixed or ("python" if nameless else "")
         """Name of the only function that the dialect can call; empty if it can call any function."""
-        self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
+        self.anchored = only_at_start(spec.section[0])
         """True if the parser recognises calls only when no content comes before them."""
         self.plain_keys = not self.verbatim
         """True if argument names must be identifiers."""
@@ -138,14 +138,13 @@ class MessageCapabilities:
         """Return the single characters, such as ``{``, that may start a call in the middle of text."""
         found: set[str] = set()
         for section in self.spec.section:
-            marks, body = split_marks(section)
-            before, _, _ = split_at(parse_template(body), "calls")
+            before, _, _ = split_at(parse_template(section), "calls")
             opening = "".join(
                 piece.text for piece in before if not isinstance(piece, Placeholder | Attributes)
             ).strip()
             if len(opening) == 1:
                 found.add(opening)
-            elif not opening and "^" in marks:
+            elif not opening and only_at_start(section):
                 found.update("{[(")
         return found
 

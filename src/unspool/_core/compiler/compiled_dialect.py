@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...dialects.parse_templates import has_placeholder
 from ..scan.markers import MarkerSet
 from .states_outside_calls import StartState, TextState
 
@@ -250,7 +251,7 @@ class CompiledDialect:
         routes = dialect.frame.routes if dialect.frame is not None else ()
         self.has_reasoning: Final = bool(dialect.reasoning) or any(r.into == "reasoning" for r in routes)
         """True if an output may contain reasoning."""
-        self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
+        self.repetitions: Final = [each for each in dialect.drop if has_placeholder(each, "calls")]
         """Templates for a second copy of a section's calls.  Some models write this copy directly after the
         section; it is dropped."""
 

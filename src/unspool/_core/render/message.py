@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ...dialects.parse_templates import Attributes, Placeholder, parse_template, split_at, split_marks
+from ...dialects.parse_templates import Attributes, Placeholder, parse_template, split_at, template_text
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..arguments.json_value import array_items, json_kind, object_members
@@ -110,7 +110,7 @@ class _Writer:
     def text(self, part: TextPart) -> None:
         wrappers = self.dialect.reasoning if part.channel == "reasoning" else self.dialect.content
         if wrappers:
-            before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
+            before, _, after = split_at(parse_template(wrappers[0]), "text")
             opening = "".join(piece.text for piece in before if not isinstance(piece, Placeholder))
             if part.channel == "reasoning" and self.follows_content and not self.out[-1].endswith("\n"):
                 # After content, an opening marker is recognised only at the beginning of a line.
@@ -123,8 +123,7 @@ class _Writer:
         self.follows_content = part.channel == "content" and bool(part.text) and not wrappers
 
     def calls(self, calls: Sequence[ToolCall]) -> None:
-        template = split_marks(self.dialect.section[0])[1]
-        before, _, after = split_at(parse_template(template), "calls")
+        before, _, after = split_at(parse_template(self.dialect.section[0]), "calls")
         opening = "".join(piece.text for piece in before)
         last = self.out[-1] if self.out else ""
         if not last or last[-1:].isspace():
@@ -249,7 +248,7 @@ class _FrameWriter(_Writer):
         route = self.route("{args}", "{params}", "{calls}")
         fields = {"name": call.name, "id": call.id, "index": str(self.index + self.dialect.names.first_index)}
         if route.into == "{calls}":
-            before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
+            before, _, after = split_at(parse_template(self.dialect.section[0]), "calls")
             body = "".join(
                 [*(piece.text for piece in before), self.call(call), *(piece.text for piece in after)]
             )
@@ -259,7 +258,8 @@ class _FrameWriter(_Writer):
         self.message(route, fields, body, self.frame.call_end or self.end)
 
     def message(self, route: Route, fields: dict[str, str], body: str, end: str) -> None:
-        self.out += [self.frame.open[0], self.fill(route.header, fields), self.frame.sep, body, end]
+        header = self.fill(route.header, fields)
+        self.out += [template_text(self.frame.open[0]), header, self.frame.sep, body, end]
 
     def route(self, *into: str) -> Route:
         for route in self.frame.routes:

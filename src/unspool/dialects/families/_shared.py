@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .._declaration import Dialect, Values
+from .._declaration import Dialect, Section, Values
 from .._family_request_facts import Mode
 
 CHATML_STOPS = ("<|im_end|>", "<|endoftext|>")
@@ -37,7 +37,11 @@ QWEN_BODY = (
 GLM_BODY = (
     Dialect(name="glm45", call=("<tool_call>{name}\n{params}</tool_call>",), param=(GLM_PARAM,)),
     # A function name without parameters is a call only if there is a tool with this name.
-    Dialect(name="glm45", section=("?{calls}",), call=("<tool_call>{name}</tool_call>",)),
+    Dialect(
+        name="glm45",
+        section=(Section("{calls}", declared_only=True),),
+        call=("<tool_call>{name}</tool_call>",),
+    ),
 )
 
 THINK_LINES = ("<think>\n{text}\n</think>\n",)

@@ -6,7 +6,7 @@ GigaChat does.
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Values
+from .._declaration import Dialect, Family, Section, Values
 from .._family_request_facts import RequestFacts, Thinking
 from ._shared import NATIVE_FIRST, THINK_INLINE
 
@@ -118,7 +118,7 @@ def dsml(name: str, family: Family, request: RequestFacts, tags: tuple[str, ...]
     return Dialect(
         name=name,
         family=family,
-        section=(*wrapped, "?{calls}"),
+        section=(*wrapped, Section("{calls}", declared_only=True)),
         call=tuple(template.replace("%", tag) for tag in tags for template in DSML_CALLS),
         sep=("",),
         param=tuple(param.replace("%", tag) for tag in tags),

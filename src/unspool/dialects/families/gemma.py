@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Section, Values, Wrapper
 from .._family_request_facts import HYBRID, NO_REASONING, RequestFacts
 from ._shared import JSON_FIRST
 
@@ -14,7 +14,10 @@ GEMMA4 = Dialect(
         aliases=("gemma_4", "gemma4_no_thinking"),
         reasoning_aliases=("gemma4",),
     ),
-    section=("<|tool_call>{calls}<tool_call|>", "^?{calls}<tool_call|>"),
+    section=(
+        "<|tool_call>{calls}<tool_call|>",
+        Section("{calls}<tool_call|>", only_at_start=True, declared_only=True),
+    ),
     section_per_call=True,
     call=("call:{name}{args}", ":{name}{args}"),
     sep=("",),
@@ -23,7 +26,7 @@ GEMMA4 = Dialect(
     reasoning=(
         "<|channel>thought\n{text}\n<channel|>",
         "<|channel>{text}<channel|>",
-        "^thought\n{text}<channel|>",
+        Wrapper("thought\n{text}<channel|>", only_at_start=True),
     ),
     stop=("<turn|>", "<|tool_response>", "<eos>"),
     prompt=Prompt(turn=("<|turn>", "<tool_response|>")),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Section, Values
 from .._family_request_facts import ALWAYS, HYBRID, SEEDED, RequestFacts
 from ._shared import (
     GLM_PARAM,
@@ -46,7 +46,9 @@ GLM45 = Dialect(
 LAGUNA_ROLES = (
     Dialect(
         name="poolside_v1",
-        section=tuple(f"?<{role}>\n{{calls}}\n</{role}>" for role in ("user", "system")),
+        section=tuple(
+            Section(f"<{role}>\n{{calls}}\n</{role}>", declared_only=True) for role in ("user", "system")
+        ),
         call=(*GLM45.call, "<tool_call>{name}</tool_call>", "{envelope}"),
         param=GLM45.param,
     ),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Section, Wrapper
 from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
 from .qwen import HERMES, QWEN3_CODER, QWEN_SECTION
@@ -31,14 +31,14 @@ GRANITE = Dialect(
         "<tool_call>[{calls}]",
         "<|tool_call|>{calls}",
         "<tool_call>{calls}",
-        "^[{calls}]",
+        Section("[{calls}]", only_at_start=True),
     ),
     call=("{envelope}",),
     sep=(", ",),
     also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
-        "^Here is my thought process:{text}Here is my response:",
-        "^Here's my thought process:{text}Here's my response:",
+        Wrapper("Here is my thought process:{text}Here is my response:", only_at_start=True),
+        Wrapper("Here's my thought process:{text}Here's my response:", only_at_start=True),
         "<think>{text}</think>",
     ),
     content=("<response>\n{text}\n</response>",),

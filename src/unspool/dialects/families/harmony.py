@@ -2,11 +2,17 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Frame, Names, Prompt, Route
+from .._declaration import Dialect, Family, Frame, Names, Opener, Prompt, Route, Wrapper
 from .._family_request_facts import ALWAYS, FRAMED, RequestFacts
 from ._shared import NATIVE
 
-HARMONY_OPENERS = ("<|start|>assistant", "<|start|>", "<|channel|>", "^ to=", "<|message|>")
+HARMONY_OPENERS = (
+    "<|start|>assistant",
+    "<|start|>",
+    "<|channel|>",
+    Opener(" to=", only_at_start=True),
+    "<|message|>",
+)
 HARMONY_ENDS = ("<|end|>", "<|return|>", "<|call|>")
 HARMONY_FIELDS = (" to={to}", "<|channel|>{channel}", "<|constrain|>{format}")
 HARMONY_EFFORTS = (("low", "low"), ("medium", "medium"), ("high", "high"))
@@ -61,7 +67,7 @@ HARMONY_STRIPPED = Dialect(
     name="harmony_stripped",
     family=Family("gpt-oss behind a detokenizer that removed the control tokens"),
     call=("assistantcommentary to=functions.{name} json{args}",),
-    reasoning=("^analysis{text}assistantfinal",),
+    reasoning=(Wrapper("analysis{text}assistantfinal", only_at_start=True),),
     drop=("assistantfinal",),
     request=RequestFacts(
         calls_special=False,
@@ -108,7 +114,7 @@ MUSE_GLIMMER = Dialect(
         reasoning_aliases=("muse_glimmer", "muse"),
     ),
     frame=Frame(
-        open=("<|start|>assistant", " to=", "<|message|>", "^to="),
+        open=("<|start|>assistant", " to=", "<|message|>", Opener("to=", only_at_start=True)),
         sep="<|message|>",
         ends=("<|eom|>", "<|eot|>"),
         fields=("to={to}",),

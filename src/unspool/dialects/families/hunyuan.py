@@ -1,10 +1,12 @@
 """Dialects of Tencent's Hunyuan.  Since Hy3, every tag has a suffix that depends on the checkpoint."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Section
 from .._family_request_facts import HYBRID, RequestFacts, Thinking
+from ..parse_templates import TemplateT, template_text, with_text
 from ._shared import JSON_FIRST, NATIVE, THINK_INLINE, THINK_LINES
 
 HUNYUAN_A13B = Dialect(
@@ -44,13 +46,17 @@ SUFFIXES = ("", ":opensource", ":6124c78e")
 """Suffixes in the released checkpoints.  Only the tokenizer shows which suffix a model uses."""
 
 
-def with_suffixes(templates: tuple[str, ...], *suffixes: str) -> tuple[str, ...]:
+def with_suffixes(templates: Iterable[TemplateT], *suffixes: str) -> tuple[TemplateT, ...]:
     """Return the templates for each suffix, with the suffix added to every tag.
 
     Templates that already have a suffix are ignored.
     """
-    plain = [template for template in templates if ":" not in template]
-    return tuple(re.sub("(｜?>)", rf"{suffix}\1", template) for suffix in suffixes for template in plain)
+    plain = [template for template in templates if ":" not in template_text(template)]
+    return tuple(
+        with_text(template, re.sub("(｜?>)", rf"{suffix}\1", template_text(template)))
+        for suffix in suffixes
+        for template in plain
+    )
 
 
 HY_V4_FACTS = RequestFacts(
@@ -79,7 +85,10 @@ HY_V3 = Dialect(
         reasoning_aliases=("hy_v3", "hunyuan"),
         variants=(("<tool_calls:opensource>", "hy_v3:opensource"),),
     ),
-    section=(*with_suffixes(("<tool_calls>\n{calls}</tool_calls>",), *SUFFIXES), "?{calls}"),
+    section=(
+        *with_suffixes(("<tool_calls>\n{calls}</tool_calls>",), *SUFFIXES),
+        Section("{calls}", declared_only=True),
+    ),
     call=with_suffixes(
         (
             "<tool_call>{name}<tool_sep>\n{params}</tool_call>\n",
@@ -107,7 +116,10 @@ HY_V4 = replace(
             ("<tool_calls:6124c78e>", "hy_v4:6124c78e"),
         ),
     ),
-    section=(*with_suffixes(("<tool_calls>{calls}</tool_calls>",), *SUFFIXES), "?{calls}"),
+    section=(
+        *with_suffixes(("<tool_calls>{calls}</tool_calls>",), *SUFFIXES),
+        Section("{calls}", declared_only=True),
+    ),
     call=with_suffixes(
         (
             "<tool_call>{name}{params}</tool_call>",

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Names, Prompt, Values
+from .._declaration import Dialect, Family, Names, Prompt, Section, Values
 from .._family_request_facts import HYBRID, UNSWITCHED, RequestFacts
 from .._id_format import IdFormat
 from ._shared import CHATML_STOPS, JSON, NATIVE, THINK_INLINE
@@ -27,8 +27,8 @@ KIMI_K2 = Dialect(
         reasoning_aliases=("kimi_k2", "kimi_k25", "kimi_thinking"),
     ),
     section=(
-        "!<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>",
-        "!<|tool_call_section_begin|>{calls}<|tool_call_section_end|>",
+        Section("<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>", ends_reasoning=True),
+        Section("<|tool_call_section_begin|>{calls}<|tool_call_section_end|>", ends_reasoning=True),
         "{calls}",
     ),
     call=(

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route
+from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route, Section
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
 from ._shared import (
     GLM_BODY,
@@ -24,7 +24,7 @@ LLAMA3_JSON = Dialect(
     family=Family(
         "Llama 3.1 to 3.3", model_names=("Llama 3.1", "Llama 3.2", "Llama 3.3"), aliases=("llama3", "llama")
     ),
-    section=("^{calls}", "<|python_tag|>{calls}"),
+    section=(Section("{calls}", only_at_start=True), "<|python_tag|>{calls}"),
     call=("{envelope}", "<|python_tag|>{name}.call{args:python}"),
     sep=("; ", ","),
     envelope=Envelope(args_keys=("parameters", "arguments")),
@@ -43,7 +43,11 @@ LLAMA4_JSON = replace(
     LLAMA3_JSON,
     name="llama4_json",
     family=Family("Llama 4 with the JSON template", fingerprint=("<|header_start|>",)),
-    section=("^{calls}", "<|python_start|>{calls}<|python_end|>", "<|python_tag|>{calls}"),
+    section=(
+        Section("{calls}", only_at_start=True),
+        "<|python_start|>{calls}<|python_end|>",
+        "<|python_tag|>{calls}",
+    ),
     call=("{envelope}",),
     drop=PYTHON_MARKERS,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=NO_REASONING),
@@ -58,8 +62,8 @@ PYTHONIC = Dialect(
         reasoning_aliases=("olmo3",),
     ),
     section=(
-        "^[{calls}]",
-        "?[{calls}]",
+        Section("[{calls}]", only_at_start=True),
+        Section("[{calls}]", declared_only=True),
         "<|python_start|>[{calls}]<|python_end|>",
         "<|python_tag|>[{calls}]",
         "<function_calls>\n[{calls}]\n</function_calls>",
@@ -83,7 +87,7 @@ WATT = replace(
     family=Family(
         "Watt-tool", model_names=("Watt tool",), fingerprint=("watt-tool",)
     ),  # Watt-tool's chat template is unknown, so detection by template returns pythonic
-    section=("^[{calls}]",),
+    section=(Section("[{calls}]", only_at_start=True),),
     call=("{name}{args}", "{envelope}"),
     reasoning=(),
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
@@ -93,7 +97,7 @@ XLAM = Dialect(
     name="xlam",
     family=Family("xLAM", model_names=("xLAM",), fingerprint=("tool_call_name",)),
     section=(
-        "^[{calls}]",
+        Section("[{calls}]", only_at_start=True),
         "<tool_call>[{calls}]</tool_call>",
         "[TOOL_CALLS][{calls}]",
         "```json\n[{calls}]\n```",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Section, Values
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts, Thinking
 from ._shared import JSON, JSON_FIRST, NATIVE_FIRST
 from .deepseek import DEEPSEEK_THINKING
@@ -28,7 +28,7 @@ MINIMAX_M2 = Dialect(
     family=Family(
         "MiniMax-M2", model_names=("MiniMax M2", "MiniMax M2.*"), reasoning_aliases=("minimax_m2", "minimax")
     ),
-    section=("\n<minimax:tool_call>\n{calls}</minimax:tool_call>", "?{calls}"),
+    section=("\n<minimax:tool_call>\n{calls}</minimax:tool_call>", Section("{calls}", declared_only=True)),
     call=('<invoke name="{name}">\n{params}</invoke>\n',),
     sep=("",),
     param=('<parameter name="{key}">{value}</parameter>\n',),

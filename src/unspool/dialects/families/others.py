@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Prompt, Values
+from .._declaration import Dialect, Envelope, Family, Prompt, Section, Values, Wrapper
 from .._family_request_facts import (
     ALWAYS,
     FRAMED,
@@ -69,7 +69,8 @@ APRIEL = Dialect(
     also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
         "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
-        "!<thinking>{text}</thinking>",  # the chat template writes this block directly after the answer
+        # The chat template writes this block directly after the answer.
+        Wrapper("<thinking>{text}</thinking>", mid_line=True),
     ),
     drop=("[END FINAL RESPONSE]",),
     stop=("<|end|>",),
@@ -169,7 +170,7 @@ LFM2 = Dialect(
     section=(
         "<|tool_call_start|>[{calls}]<|tool_call_end|>",
         "<|tool_call_start|>{calls}<|tool_call_end|>",
-        "^?[{calls}]<|tool_call_end|>",
+        Section("[{calls}]<|tool_call_end|>", only_at_start=True, declared_only=True),
     ),
     call=("{name}{args}", "{envelope}"),
     sep=(", ",),
@@ -186,7 +187,7 @@ LFM2 = Dialect(
 SARASHINA = Dialect(
     name="sarashina",
     family=Family("Sarashina", model_names=("Sarashina",)),
-    section=("<|tool_calls|>[{calls}]", "<|tool_calls|>{calls}", "^[{calls}]"),
+    section=("<|tool_calls|>[{calls}]", "<|tool_calls|>{calls}", Section("[{calls}]", only_at_start=True)),
     call=("{envelope:python}",),
     sep=(", ",),
     reasoning=(),

@@ -1,13 +1,18 @@
 """Dialects that do not belong to a family: JSON from any model, and text that is passed on unchanged."""
 
-from .._declaration import Dialect, Envelope, Family
+from .._declaration import Dialect, Envelope, Family, Section
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
 from ._shared import JSON, JSON_FIRST, LLAMA_STOPS
 
 GENERIC_JSON = Dialect(
     name="generic_json",
     family=Family("guided output, unknown models", aliases=("json", "default")),
-    section=("^[{calls}]", "^{calls}", "```json\n[{calls}]\n```", "```json\n{calls}\n```"),
+    section=(
+        Section("[{calls}]", only_at_start=True),
+        Section("{calls}", only_at_start=True),
+        "```json\n[{calls}]\n```",
+        "```json\n{calls}\n```",
+    ),
     call=("{envelope}",),
     sep=(", ", ";"),
     envelope=Envelope(name_keys=("name", "function")),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Section, Values
 from .._family_request_facts import ALWAYS, HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import (
     CHATML_STOPS,
@@ -109,7 +109,7 @@ QWEN3_CODER = Dialect(
         ),
         reasoning_aliases=("nanbeige",),
     ),
-    section=("\n\n<tool_call>\n{calls}\n</tool_call>", "?{calls}"),
+    section=("\n\n<tool_call>\n{calls}\n</tool_call>", Section("{calls}", declared_only=True)),
     section_per_call=True,
     call=("<function={name}>\n{params}</function>",),
     param=(QWEN_PARAM,),
@@ -125,7 +125,7 @@ QWEN3_CODER = Dialect(
     ),
 )
 
-QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", "?{calls}")
+QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", Section("{calls}", declared_only=True))
 """Templates of a section that begins with one newline; Qwen's own template has two newlines there."""
 
 # MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
@@ -148,7 +148,7 @@ SEED_OSS = replace(
     QWEN3_CODER,
     name="seed_oss",
     family=Family("Seed-OSS", model_names=("Seed OSS",), reasoning_aliases=("seed_oss",)),
-    section=("\n\n<seed:tool_call>\n{calls}\n</seed:tool_call>", "?{calls}"),
+    section=("\n\n<seed:tool_call>\n{calls}\n</seed:tool_call>", Section("{calls}", declared_only=True)),
     param=("<parameter={key}>{value}</parameter>\n",),
     also_accepts=(),
     reasoning=("<seed:think>{text}</seed:think>\n",),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Section
 from .._family_request_facts import ALWAYS, RequestFacts
 from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER
@@ -28,7 +28,7 @@ STEP3P5 = replace(
     QWEN3_CODER,
     name="step3p5",
     family=Family("Step-3.5", model_names=("Step 3.5", "StepFun 3.5"), reasoning_aliases=("step3p5",)),
-    section=("<tool_call>\n{calls}\n</tool_call>", "?{calls}"),
+    section=("<tool_call>\n{calls}\n</tool_call>", Section("{calls}", declared_only=True)),
     sep=("",),
     reasoning=THINK_LINES,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=IM_END, thinking=ALWAYS),

@@ -35,10 +35,12 @@ from ...dialects.parse_templates import (
     Piece,
     Placeholder,
     Space,
+    has_placeholder,
+    only_at_start,
     parse_template,
     reading_pieces,
     split_at,
-    split_marks,
+    text_around,
 )
 from ...errors import UsageError
 from ..detection.template_probe import QUESTION, TemplateProbe
@@ -108,7 +110,7 @@ def _turn_start(directory: Path, dialect: Dialect) -> str:
     probe = TemplateProbe(model.template, model.tokens)
     question, prompt = probe.conversation(QUESTION), probe.prompt()
     start = prompt.removeprefix(question) if prompt.startswith(question) else ""
-    openers = [split_marks(template)[1].partition("{text}")[0].strip() for template in dialect.reasoning]
+    openers = [text_around(template, "text")[0].strip() for template in dialect.reasoning]
     for opener in filter(None, openers):
         start = start.partition(opener)[0]
     return start.strip()
@@ -166,13 +168,11 @@ class _Conversion:
     # -- text
 
     def thinking(self) -> dict[str, Any]:
-        found = [split_marks(template) for template in self.dialect.reasoning]
-        if "^" in found[0][0]:
+        found = [template for template in self.dialect.reasoning if not only_at_start(template)]
+        if self.dialect.reasoning[0] not in found:
             self.fail("reasoning that can open only at the start of an output")
-        wrappers = [
-            body.partition("{text}") for marks, body in found if "^" not in marks and "{_}" not in body
-        ]
-        openers, closers = ([wrapper[side].strip() for wrapper in wrappers] for side in (0, 2))
+        wrappers = [text_around(template, "text") for template in found if not has_placeholder(template, "_")]
+        openers, closers = ([wrapper[side].strip() for wrapper in wrappers] for side in (0, 1))
         # Leave out each opener that is a prefix of another opener, because it would match too early.
         openers = [
             each for each in openers if not any(other != each and other.startswith(each) for other in openers)
@@ -187,7 +187,7 @@ class _Conversion:
         dialect = self.dialect
         patterns = [*dropped]
         for template in dialect.content:
-            opener, _, closer = split_marks(template)[1].partition("{text}")
+            opener, closer = text_around(template, "text")
             patterns += [_pattern(parse_template(part.strip())) for part in (opener, closer)]
         patterns += map(re.escape, dialect.stop)
         for template in dialect.drop:
@@ -204,8 +204,7 @@ class _Conversion:
     def calls(self) -> tuple[dict[str, Any], list[str]]:
         """Return the response template's field for calls, and the patterns of other markers to remove."""
         dialect = self.dialect
-        section = split_marks(dialect.section[0])[1]
-        before, _, after = split_at(reading_pieces(section), "calls")
+        before, _, after = split_at(reading_pieces(dialect.section[0]), "calls")
         array = self.array(before, after)
         if array is not None:
             return array, []
@@ -304,7 +303,7 @@ class _Conversion:
 
     def opener(self, head: Sequence[Piece], field: dict[str, Any]) -> str:
         """Return the pattern of a call's opener, which captures the call's name and id in groups."""
-        form = split_marks(self.dialect.names.forms[0])[1]
+        form = self.dialect.names.forms[0]
         named = "name" in _groups(head)
         if named and form != "{name}":
             at = next(

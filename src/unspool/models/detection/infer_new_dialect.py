@@ -28,7 +28,8 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..._core.render.example_output import calls_of, json_value
-from ...dialects import Dialect, Envelope, Names, Notation, Values
+from ...dialects import Dialect, Envelope, Names, Notation, Section, Values
+from ...dialects.parse_templates import escaped
 from ...errors import SpecError
 from ...message import Message, ToolCall
 from ...parser import parse
@@ -75,7 +76,9 @@ _SECOND: Final = _call(1, _OTHER_ARGUMENT)
 
 # -- placeholders: private-use code points, which never occur in the text of a template
 
-_NAME, _ID, _ENVELOPE, _ARGS, _KEY, _VALUE, _PARAMS, _INDEX = map(chr, range(0xF0000, 0xF0008))
+_NAME, _ID, _ENVELOPE, _ARGS, _KEY, _VALUE, _PARAMS, _INDEX, _TYPE, _STRING = map(
+    chr, range(0xF0000, 0xF000A)
+)
 _PLACEHOLDERS: Final = {
     _NAME: "{name}",
     _ID: "{id}",
@@ -85,17 +88,19 @@ _PLACEHOLDERS: Final = {
     _VALUE: "{value}",
     _PARAMS: "{params}",
     _INDEX: "{index}",
+    _TYPE: "{type}",
+    _STRING: "{string}",
 }
 _MARKER: Final = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 """Pattern for text that looks like a marker: ``<...>`` or ``[...]``."""
 _MAX_CONFIDENCE: Final = 0.7
 """Confidence in a dialect that parses all renderings; below 1, as a model may write other forms, too."""
-_ANY_PLACEHOLDER: Final = re.compile(f"[{_NAME}-{_INDEX}]")
+_ANY_PLACEHOLDER: Final = re.compile(f"[{_NAME}-{_STRING}]")
 
 
 def _template(text: str) -> str:
     """Convert text with placeholders to a template for a dialect."""
-    return _ANY_PLACEHOLDER.sub(lambda placeholder: _PLACEHOLDERS[placeholder[0]], text)
+    return escaped(text, _PLACEHOLDERS)
 
 
 def infer_dialect(
@@ -256,18 +261,18 @@ class _Inference:
         right = right[_first_of(right, '"<> ') :]
         type_words = [word[len(left) : len(word) - len(right)] for word in (between, *others)]
         if type_words[0] == "true" and set(type_words[1:]) <= {"false", ""}:
-            return f"{left}{{string}}{right}"
+            return f"{left}{_STRING}{right}"
         if not all(type_words):
             raise _WrongShape
         self.values = replace(self.values, type_words=tuple(type_words))
-        return f"{left}{{type}}{right}"
+        return f"{left}{_TYPE}{right}"
 
     def fold_params(self, text: str) -> str:
         """Replace each sequence of parameters with one placeholder."""
         if self.param is None:
             return text
         opener, between, closer = self.param
-        middle = re.escape(between).replace(r"\{string\}", "true").replace(r"\{type\}", r"[^<>\"]*")
+        middle = re.escape(between).replace(_STRING, "true").replace(_TYPE, r"[^<>\"]*")
         one = f"{re.escape(opener)}{_KEY}{middle}{_VALUE}{re.escape(closer)}"
         text, count = re.subn(f"(?:{one})+", _PARAMS, text)
         if not count:
@@ -328,12 +333,12 @@ class _Inference:
         if opening.startswith(glue):
             glue = ""
         bare = not (layout.head + opening).strip(" \n[({")
-        section = f"{glue}{opening}{{calls}}{closing}"
-        sections = [f"^{section}" if bare else section]
-        # If only brackets surround calls, ordinary brackets in content look like calls, too.  The mark ``?``
-        # makes the parser treat bracketed text as calls only if the text names a tool.
+        section = f"{_template(glue + opening)}{{calls}}{_template(closing)}"
+        sections: list[str | Section] = [Section(section, only_at_start=True) if bare else section]
+        # If only brackets surround calls, ordinary brackets in content look like calls, too.  With
+        # ``declared_only``, the parser treats bracketed text as calls only if the text names a tool.
         if bare and opening.strip():
-            sections.append(f"?{section}")
+            sections.append(Section(section, declared_only=True))
         before, between, after = self.param or ("", "", "")
         base = Dialect(
             name=self.name,
