@@ -196,7 +196,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     # fault: the declaration, whose last entry causes the error, and the text of the message
     "a string instead of a tuple": ({"call": "<call>{envelope}</call>"}, "tuple"),
     "a list instead of a tuple": ({"stop": ["</s>"]}, "tuple"),
-    "something else in the tuple": ({"call": (5,)}, "strings"),
+    "something else in the tuple": ({"call": (5,)}, "a string"),
     "an unknown placeholder": ({"call": ("<call>{nam}{args}</call>",)}, "{nam}; did you mean {name}?"),
     "an unknown notation": ({"call": ("<c>{name}{args:yaml}</c>",)}, "python"),
     "a notation of something else": ({"call": ("<c>{name:json}{args}</c>",)}, "notation"),
@@ -239,7 +239,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "an empty stop": ({"stop": ("",)}, "begin with text"),
     "a newline as a stop": ({"stop": ("\n",)}, "whitespace is not enough"),
     "a name without a name": ({"call": CALL, "names": Names(forms=("f:{index}",))}, "add {name}"),
-    "a string instead of a family": ({"call": CALL, "family": "Mine"}, "family=Family(...)"),
+    "a string instead of a family": ({"call": CALL, "family": "Mine"}, "write Family(...)"),
     "no form of a name": ({"call": CALL, "names": Names(forms=())}, "forms=('{name}',)"),
     "an alias that is not a tuple": ({"call": CALL, "family": Family(aliases=WRONG)}, "family.aliases"),
     "a form that is not a tuple": ({"call": CALL, "names": Names(forms=WRONG)}, "names.forms"),
@@ -260,21 +260,27 @@ def test_contradiction_shows_its_template(declaration: dict[str, Any], says: str
     assert says in message
 
 
-FRAME = Frame(("<|start|>",), "<|message|>", ("<|end|>",), ("to={to}",), (Route("", "content"),))
+FRAME = Frame(("<|start|>",), "<|message|>", ("<|end|>",), ("to={to}",), (Route({}, "content"),))
 FRAMES: dict[str, tuple[Frame, str]] = {
     "nothing that opens": (replace(FRAME, open=()), "that begin a header"),
     "nothing that ends a header": (replace(FRAME, sep=""), "the marker that ends a header"),
-    "a string instead of a tuple": (replace(FRAME, ends=WRONG), "frame.ends must be a tuple"),
-    "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
+    "a string instead of a tuple": (
+        replace(FRAME, ends=WRONG),
+        "frame.ends='a string': it must be a tuple of strings",
+    ),
+    "a route to nowhere": (
+        replace(FRAME, routes=(Route({}, "thoughts"),)),  # type: ignore[arg-type]
+        "reasoning, content, drop",
+    ),
     "an empty end": (replace(FRAME, ends=("",)), "cannot end a body"),
-    "a route by no field": (replace(FRAME, routes=(Route("chanel=a", "drop"),)), "frame.fields are to"),
-    "a route that compares nothing": (replace(FRAME, routes=(Route("to", "drop"),)), "field=value"),
+    "a route by no field": (replace(FRAME, routes=(Route({"chanel": "a"}, "drop"),)), "frame.fields are to"),
+    "a route that compares nothing": (replace(FRAME, routes=(Route({"to": ""}, "drop"),)), "when['to']"),
     "a header with a name that is not there": (
-        replace(FRAME, routes=(Route("to={name}", "content", header="to={name}"),)),
+        replace(FRAME, routes=(Route({"to": "{name}"}, "content", header="to={name}"),)),
         "{name} is not allowed here",
     ),
-    "a route into params": (replace(FRAME, routes=(Route("to={name}", "{params}"),)), "param template"),
-    "a route into calls": (replace(FRAME, routes=(Route("to={name}", "{calls}"),)), "call template"),
+    "a route into params": (replace(FRAME, routes=(Route({"to": "{name}"}, "{params}"),)), "param template"),
+    "a route into calls": (replace(FRAME, routes=(Route({"to": "{name}"}, "{calls}"),)), "call template"),
 }
 
 
@@ -307,7 +313,9 @@ REFUSED: dict[str, tuple[Dialect, str]] = {
     "answers in control tokens": (
         Dialect(
             "mine",
-            frame=replace(FRAME, routes=(Route("to=me", "reasoning"), Route("to={name}", "{args}"))),
+            frame=replace(
+                FRAME, routes=(Route({"to": "me"}, "reasoning"), Route({"to": "{name}"}, "{args}"))
+            ),
             request=FACTS,
         ),
         "answers_special=True",
@@ -333,7 +341,7 @@ def test_dialect_may_have_only_a_frame() -> None:
         sep="<|message|>",
         ends=("<|end|>",),
         fields=("to={to}",),
-        routes=(Route("to={name}", "{args}", "to={name}"), Route("", "content", "x")),
+        routes=(Route({"to": "{name}"}, "{args}", "to={name}"), Route({}, "content", "x")),
     )
     dialect = Dialect("framed", frame=frame, reasoning=(), id_format=IdFormat("id_{index}"))
     message = parse('<|start|>to=f<|message|>{"a": 1}<|end|>', dialect)

@@ -21,7 +21,7 @@ from unspool import Dialect, Message, Parser, SpecError, ToolCall, UsageError, g
 from unspool import parse as parse_output
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS
 from unspool._core.render.message import render
-from unspool.dialects import Envelope, IdFormat, Names, Values
+from unspool.dialects import Envelope, IdFormat, Names, Section, Values, Wrapper
 from unspool.dialects._family_request_facts import RequestFacts, Thinking
 from unspool.dialects._registry import facts_of
 from unspool.dialects._validation import check_facts
@@ -424,7 +424,7 @@ def test_inference_recovers_our_own_dialects(name: str) -> None:
 
 def evaluated(source: str) -> object:
     """Evaluate a pasted declaration."""
-    words = (Dialect, Envelope, IdFormat, Names, RequestFacts, Thinking, Values)
+    words = (Dialect, Envelope, IdFormat, Names, RequestFacts, Section, Thinking, Values, Wrapper)
     names: dict[str, object] = {word.__name__: word for word in words}
     exec(source, names)  # noqa: S102 - our own
     return names["INFERRED"]

@@ -205,7 +205,7 @@ def declare() -> None:
             sep="<|message|>",
             ends=("<|end|>",),
             fields=("<|to|>{to}",),
-            routes=(Route("to={name}", "{args}", "<|to|>{name}"), Route("", "content")),
+            routes=(Route({"to": "{name}"}, "{args}", "<|to|>{name}"), Route({}, "content")),
         ),
         family=Family("Mine", aliases=("ours",)),
         envelope=Envelope(name_keys=("tool",), order=("id", "name", "args")),

@@ -31,7 +31,8 @@ from .render.example_output import example
 from .scan.character_runs import BOUND
 
 if TYPE_CHECKING:
-    from ..dialects._declaration import Dialect, Section, Wrapper
+    from ..dialects._declaration import Dialect, Route
+    from ..dialects._placed_templates import Section, Wrapper
 
 
 def explain(dialect: str | Dialect) -> str:
@@ -120,7 +121,7 @@ class _Explanation:
                 yield f"- {field}: " + ", ".join(map(_described, templates))
         if dialect.frame is not None:
             for route in dialect.frame.routes:
-                yield f"- message with `{route.when or 'any header'}`: {route.into}"
+                yield f"- message with `{_conditions(route) or 'any header'}`: {route.into}"
         yield ""
         yield "## Hold-back"
         yield ""
@@ -148,7 +149,8 @@ class _Explanation:
             yield from self.edges(_BODIES[into], state)
         if self.dialect.frame is not None:
             for route in self.dialect.frame.routes:
-                yield f"    header --> {_BODIES.get(route.into, 'call')}: {route.when or 'anything else'}"
+                target = _BODIES.get(route.into, "call")
+                yield f"    header --> {target}: {_conditions(route) or 'anything else'}"
         if self.compiled.forms.calls or self.compiled.frame is not None:
             yield "    call --> arguments: name known"
             yield "    arguments --> after_call: complete"
@@ -186,6 +188,10 @@ _TARGETS = {
     CLOSE_PARAM: "",
 }
 _BODIES = {"reasoning": "reasoning", "content": "message", "drop": "dropped", "{calls}": "calls"}
+
+
+def _conditions(route: Route) -> str:
+    return " ".join(f"{field}={value}" for field, value in route.when.items())
 
 
 def _described(template: str | Section | Wrapper) -> str:

@@ -18,12 +18,9 @@ if TYPE_CHECKING:
         Frame,
         Names,
         Notation,
-        Opener,
         Prompt,
         Route,
-        Section,
         Values,
-        Wrapper,
     )
     from ._dialect_json import dialect_from_json, dialect_schema, dialect_to_json
     from ._family_request_facts import (
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     )
     from ._id_format import OPENAI_ID, IdFormat
     from ._list_templates_and_markers import dialect_texts
+    from ._placed_templates import Opener, Section, Wrapper
     from ._registry import (
         built_in_dialects,
         checkpoint,
@@ -109,12 +107,12 @@ _LATER = {
     "Frame": "._declaration",
     "Names": "._declaration",
     "Notation": "._declaration",
-    "Opener": "._declaration",
+    "Opener": "._placed_templates",
     "Prompt": "._declaration",
     "Route": "._declaration",
-    "Section": "._declaration",
+    "Section": "._placed_templates",
     "Values": "._declaration",
-    "Wrapper": "._declaration",
+    "Wrapper": "._placed_templates",
     "dialect_from_json": "._dialect_json",
     "dialect_schema": "._dialect_json",
     "dialect_to_json": "._dialect_json",

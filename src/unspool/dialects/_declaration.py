@@ -30,12 +30,14 @@ the same text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .._short_repr import short_repr
 from ._family_request_facts import RequestFacts
 from ._id_format import OPENAI_ID, IdFormat
+from ._placed_templates import Opener, Section, Wrapper
 
 Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
 """Notation of arguments.
@@ -48,66 +50,17 @@ Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """Template of the markup around calls, and where the parser accepts it.
-
-    A section that is accepted everywhere is written as a string.
-    """
-
-    text: str
-    """Template, with the placeholder ``{calls}``."""
-    only_at_start: bool = False
-    """True if the section must not follow visible text."""
-    declared_only: bool = False
-    """True if the section may contain only calls of tools that the request declares."""
-    ends_reasoning: bool = False
-    """True if the opening marker ends reasoning that was not closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wrapper:
-    """Template of the markers around reasoning, and where the parser accepts it.
-
-    A wrapper with the usual rules is written as a string: prose may mention its opening marker in the middle
-    of a line, so there the marker is text, unless it is a control token.
-    """
-
-    text: str
-    """Template, with the placeholder ``{text}``."""
-    only_at_start: bool = False
-    """True if the wrapper must not follow visible text."""
-    mid_line: bool = False
-    """True if the opening marker is accepted in the middle of a line, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opener:
-    """Marker that begins a message header, and where the parser accepts it.
-
-    A marker that is accepted everywhere is written as a string.
-    """
-
-    text: str
-    """Marker."""
-    only_at_start: bool = False
-    """True if the marker begins a header only where a message may begin."""
-
-
-@dataclass(frozen=True, slots=True)
 class Route:
     """Rule that determines the meaning of a message body from the header of the message."""
 
-    when: str
-    """Conditions on header fields, such as ``to=functions.{name}`` or ``channel=analysis``.
+    when: Mapping[str, str]
+    """Conditions: a mapping from header fields to their values, such as ``{"to": "functions.{name}"}``.
 
-    The conditions are separated by spaces, and all of them must hold.  If there are no conditions, the
-    route applies to every message.
+    All of them must hold.  If the mapping is empty, the route applies to every message.  ``{name}`` stands
+    for the name of the function.
     """
-    into: str
-    """Meaning of the body: ``reasoning``, ``content``, ``drop`` (the body is removed), or a call placeholder.
-
-    The possible placeholders are ``{args}``, ``{params}`` and ``{calls}``.
-    """
+    into: Literal["reasoning", "content", "drop", "{args}", "{params}", "{calls}"]
+    """Meaning of the body: a channel, ``drop`` (the body is removed), or the placeholder of a call."""
     header: str = ""
     """Header that ``render`` writes; if empty, ``render`` does not use this route."""
 

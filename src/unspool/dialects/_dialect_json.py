@@ -62,6 +62,8 @@ def dialect_schema() -> dict[str, Any]:
 def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_to_json(each) for each in value]
+    if isinstance(value, Mapping):
+        return dict(value)
     if is_dataclass(value):
         return {each.name: _to_json(getattr(value, each.name)) for each in fields(value)}
     return value
@@ -93,7 +95,7 @@ def _read(hint: Any, value: Any, where: str) -> Any:
             _read(each, item, f"{where}[{i}]")
             for i, (each, item) in enumerate(zip(hints, value, strict=True))
         )
-    return value
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _read_dataclass(cls: type, value: Any, where: str) -> Any:
@@ -118,6 +120,8 @@ def _fits(hint: Any, value: Any) -> bool:
         return isinstance(value, Sequence) and not isinstance(value, str)
     if is_dataclass(hint):
         return isinstance(value, Mapping)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
@@ -154,6 +158,8 @@ def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             "minItems": len(arguments),
             "maxItems": len(arguments),
         }
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
     return {"type": _PLAIN[hint]}
 
 
@@ -181,7 +187,7 @@ def _required(cls: type) -> list[str]:
     return [each.name for each in fields(cls) if each.default is MISSING]
 
 
-_SOURCES: Final = ("_declaration.py", "_family_request_facts.py", "_id_format.py")
+_SOURCES: Final = ("_declaration.py", "_placed_templates.py", "_family_request_facts.py", "_id_format.py")
 """The modules of ``unspool.dialects`` that declare the dataclasses."""
 
 

@@ -14,15 +14,19 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from ..errors import SpecError
+from ._field_types import check_fields
 
 Default: TypeAlias = Literal["on", "off", "model", "always"]
 AfterTool: TypeAlias = Literal["same", "nothing"]
 WhenOff: TypeAlias = Literal["text", "read"]
 Mode: TypeAlias = Literal["native", "json", "none"]
+Switch: TypeAlias = Literal[
+    "thinking", "enable_thinking", "reasoning", "thinking_mode", "reasoning_effort", "thinking_budget"
+]
 
 BOOLEANS: Final = ("thinking", "enable_thinking", "reasoning")
 """Boolean options for reasoning; the first two are different names for the same option."""
-SWITCHES: Final = (*BOOLEANS, "thinking_mode", "reasoning_effort", "thinking_budget")
+SWITCHES: Final[tuple[Switch, ...]] = get_args(Switch)
 """All options for reasoning that at least one family's chat template reads."""
 
 
@@ -45,7 +49,7 @@ class Thinking:
     With ``model``, the model decides; with ``always``, reasoning cannot be turned off.  None means that the
     family does not reason.
     """
-    switches: tuple[str, ...]
+    switches: tuple[Switch, ...]
     """Options from :data:`SWITCHES` that the family's template reads."""
     seed: str
     """Opening marker that the template writes into the prompt, so that the output begins inside reasoning.
@@ -95,12 +99,7 @@ class Thinking:
     """Warning for requests that turn reasoning off."""
 
     def __post_init__(self) -> None:
-        _check_word("special", self.special, (True, False, None))
-        _check_word("default", self.default, (*get_args(Default), None))
-        _check_word("after_tool", self.after_tool, (*get_args(AfterTool), None))
-        _check_word("when_off", self.when_off, (*get_args(WhenOff), None))
-        for switch in self.switches:
-            _check_word("switches", switch, SWITCHES)
+        check_fields(self)
         if self.strip == "":
             raise SpecError("strip is empty: write strip=None if there is no marker to remove")
         if self.default is None and (self.switches or self.seed):
@@ -172,23 +171,12 @@ class RequestFacts:
     """
 
     def __post_init__(self) -> None:
-        _check_word("calls_special", self.calls_special, (True, False, None))
-        _check_word("answers_special", self.answers_special, (True, False))
-        for name, words in (("forced", self.forced), ("eos", self.eos), ("prompts", self.prompts)):
-            if isinstance(words, str) or not all(words):
+        check_fields(self)
+        for name, words in (("eos", self.eos), ("prompts", self.prompts)):
+            if not all(words):
                 raise SpecError(f"{name}={words!r} must be a tuple of strings that are not empty")
         if not self.forced:
             raise SpecError("forced=() is empty: write ('none',) if calls cannot be forced")
-        for mode in self.forced:
-            _check_word("forced", mode, get_args(Mode))
-        for thinking in (self.thinking, *(thinking for _, thinking in self.checkpoints)):
-            if not isinstance(thinking, Thinking):
-                raise SpecError(f"thinking must be a Thinking value, got {type(thinking).__name__}")
-
-
-def _check_word(cell: str, word: object, allowed: tuple[object, ...]) -> None:
-    if word not in allowed:
-        raise SpecError(f"{cell}={word!r}: choose one of {', '.join(map(str, allowed))}")
 
 
 # -- common values of Thinking

@@ -88,9 +88,19 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     return _register(dialect, replace=replace)
 
 
+def check_declaration(dialect: Dialect) -> None:
+    """Raise ``SpecError`` if a dialect cannot be registered, because of its name or its request facts."""
+    if "+" in dialect.name:
+        raise SpecError(
+            f"dialect {dialect.name!r}: a name must not contain '+', which combines two dialects, as in "
+            "'hermes+kimi': choose another name"
+        )
+    check_facts(dialect, facts_of(dialect))
+
+
 def _register(dialect: Dialect, *, replace: bool = False) -> Dialect:
+    check_declaration(dialect)
     facts = facts_of(dialect)
-    check_facts(dialect, facts)
     name = plain_name(dialect.name)
     global _changes  # noqa: PLW0603 - one registry per process
     with _tables:

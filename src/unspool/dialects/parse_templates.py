@@ -15,7 +15,7 @@ from ._control_token_pattern import is_control_token
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ._declaration import Opener, Section, Wrapper
+    from ._placed_templates import Opener, Section, Wrapper
 
 TemplateT = TypeVar("TemplateT", "str", "Section | str", "Wrapper | str", "Opener | str")
 
@@ -39,11 +39,11 @@ PLACEHOLDERS: Final = (
 _LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
 """Placeholders next to which any whitespace is accepted, even if there is no whitespace in the template."""
 
-_PIECE: Final = re.compile(
-    rf'(?P<attributes>(?:\ [\w:.-]+="\{{(?:{"|".join(PLACEHOLDERS)})\}}")+)'
-    r"|(?P<left>\{+)(?P<word>\w+)(?::(?P<notation>\w+))?(?P<right>\}+)"
-    r"|(?P<space>\n[ \n]*)"
-)
+_BRACES: Final = r"(?P<left>\{+)(?P<word>\w+)(?::(?P<notation>\w+))?(?P<right>\}+)"
+_SPACE: Final = r"(?P<space>\n[ \n]*)"
+_NAMES: Final = "|".join(PLACEHOLDERS)
+_PIECE: Final = re.compile(rf'(?P<attributes>(?:\ [\w:.-]+="\{{(?:{_NAMES})\}}")+)|{_BRACES}|{_SPACE}')
+_FIELD_PIECE: Final = re.compile(rf"{_BRACES}|(?P<attributes>(?!))|{_SPACE}")
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
 _ORDINARY: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
 
@@ -132,7 +132,7 @@ def _pieces(template: str, names: Sequence[str] | None) -> list[Piece]:
     pieces: list[Piece] = []
     literal = ""
     at = 0
-    for match in _PIECE.finditer(template):
+    for match in (_FIELD_PIECE if names is None else _PIECE).finditer(template):
         literal += template[at : match.start()]
         at = match.end()
         found: Piece
@@ -199,6 +199,17 @@ def escaped(text: str, placeholders: Mapping[str, str] | None = None) -> str:
     words = rf"\w+(?::\w+)?|[{characters}]" if characters else r"\w+(?::\w+)?"
     doubled = re.sub(rf"(\{{+)({words})(\}}+)", double_braces, text)
     return "".join(placeholders.get(character, character) for character in doubled) if characters else doubled
+
+
+def placeholders(template: str | Section | Wrapper) -> list[str]:
+    """Return the names of all placeholders in a template, including those in attributes."""
+    found: list[str] = []
+    for piece in parse_template(template):
+        if isinstance(piece, Placeholder):
+            found.append(piece.field)
+        elif isinstance(piece, Attributes):
+            found.extend(piece.fields.values())
+    return found
 
 
 def surround(template: str, placeholder: str, before: str, after: str) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ..dialects import OPENAI_ID, is_control_token
-from ..dialects._declaration import Wrapper
+from ..dialects._placed_templates import Wrapper
 from ..dialects.parse_templates import (
     Attributes,
     Piece,

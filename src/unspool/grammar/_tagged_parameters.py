@@ -20,6 +20,7 @@ from ..dialects.parse_templates import (
     first_literal,
     literals,
     parse_template,
+    placeholders,
     split_at,
 )
 from ..errors import UsageError
@@ -132,7 +133,13 @@ class TaggedParameters:
 
     def _template(self, key: Node | None) -> str:
         if key is None and not self.dialect.values.list_key:
-            return next(template for template in self.dialect.param if "{key}" not in template)
+            unnamed = [template for template in self.dialect.param if "key" not in placeholders(template)]
+            if not unnamed:
+                raise UsageError(
+                    f"dialect {self.dialect.name!r} cannot express an array in a parameter: declare "
+                    "values=Values(nested=True, list_key=...), or a param template without {key}"
+                )
+            return unnamed[0]
         return self.dialect.param[0]
 
     def _parts(self, pieces: Iterable[Piece], key: Node | None, kind: str) -> Iterator[Node | str]:

@@ -114,7 +114,8 @@ class MessageCapabilities:
         self.verbatim = self.payload in ("args", "envelope") and self.notation == "json"
         self.reserved = {
             *spec.names.null_calls,
-            *(w for route in routes for w in re.split(r"[=.\s]", route.when)),
+            *(w for route in routes for w in route.when),
+            *(w for route in routes for value in route.when.values() for w in re.split(r"[.\s]", value)),
         }
         """Names that have a special meaning in the dialect, and cannot be names of functions."""
         nameless = self.payload == "code" and "{name}" not in template

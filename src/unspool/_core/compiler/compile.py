@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...dialects import _declaration as declared
+from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import is_control_token
 from ...dialects.parse_templates import (
     PAYLOADS,

@@ -13,14 +13,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects.parse_templates import Placeholder, only_at_start, parse_header_field, template_text
+from ...dialects.parse_templates import (
+    Piece,
+    Placeholder,
+    only_at_start,
+    parse_header_field,
+    parse_template,
+    template_text,
+)
 from ..scan.markers import MarkerSet
 from ..scan.short_text_cache_limits import FEW
 from .match_program_types import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
 from .split_templates import CallForm
 
 if TYPE_CHECKING:
-    from ...dialects import _declaration as declared
+    from ...dialects import _placed_templates as declared
     from ...dialects._declaration import Dialect, Frame, Route
 
 
@@ -32,8 +39,8 @@ class RouteForm:
     def __init__(self, route: Route) -> None:
         self.into: Final = route.into
         self._conditions: Final = tuple(
-            (key, re.compile(re.escape(value).replace(r"\{name\}", "(?P<name>.+)")))
-            for key, _, value in (part.partition("=") for part in route.when.split())
+            (field, re.compile("".join(map(_condition_pattern, parse_template(value)))))
+            for field, value in route.when.items()
         )
 
     def match(self, fields: dict[str, str]) -> tuple[str, str, int] | None:
@@ -120,10 +127,8 @@ class FrameForm:
             pieces = parse_header_field(field)
             if is_control_token(pieces[0].text):
                 for route in frame.routes:
-                    for text in (
-                        route.header,
-                        route.when.replace(f"{pieces[-1].text[1:-1]}=", pieces[0].text),
-                    ):
+                    found = route.when.get(pieces[-1].text[1:-1])
+                    for text in (route.header, "" if found is None else pieces[0].text + found):
                         yield from _field_pattern(field).findall(text)
 
     def prose(self, header: Header, text: str, opener: str) -> int:
@@ -205,6 +210,10 @@ class Header:
         """Index of the name in the header."""
         self.contradicts: Final = contradicts
         """True if a field occurs twice with different values; the last value is used."""
+
+
+def _condition_pattern(piece: Piece) -> str:
+    return "(?P<name>.+)" if isinstance(piece, Placeholder) else re.escape(piece.text)
 
 
 def _field_pattern(template: str) -> re.Pattern[str]:

@@ -26,7 +26,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...dialects import _declaration as declared
+from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
 from ...dialects.parse_templates import (
     PAYLOADS,

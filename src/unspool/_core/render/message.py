@@ -14,7 +14,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ...dialects.parse_templates import Attributes, Placeholder, parse_template, split_at, template_text
+from ...dialects.parse_templates import (
+    Attributes,
+    Placeholder,
+    parse_template,
+    placeholders,
+    split_at,
+    template_text,
+)
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..arguments.json_value import array_items, json_kind, object_members
@@ -200,8 +207,13 @@ class _Writer:
         items = array_items(value)
         if items is None:
             return body
-        unnamed = [template for template in self.dialect.param if "{key}" not in template]
+        unnamed = [template for template in self.dialect.param if "key" not in placeholders(template)]
         key = self.dialect.values.list_key
+        if items and not (key or unnamed):
+            raise UsageError(
+                f"dialect {self.dialect.name!r} cannot express an array in a parameter: declare "
+                "values=Values(nested=True, list_key=...), or a param template without {key}"
+            )
         return "".join(self.param(key, item, "" if key else unnamed[0]) for item in items)
 
     def fill(self, template: str, fields: dict[str, str]) -> str:

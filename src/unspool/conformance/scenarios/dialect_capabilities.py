@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from ...dialects import Dialect, facts_of, is_control_token
-from ...dialects._declaration import Wrapper
+from ...dialects._placed_templates import Wrapper
 from ...dialects.parse_templates import (
     PAYLOADS,
     Placeholder,

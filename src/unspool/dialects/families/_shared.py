@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from .._declaration import Dialect, Section, Values
+from .._declaration import Dialect, Values
 from .._family_request_facts import Mode
+from .._placed_templates import Section
 
 CHATML_STOPS = ("<|im_end|>", "<|endoftext|>")
 LLAMA_STOPS = ("<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<|end_of_text|>", "<|im_end|>", "</s>")

@@ -6,8 +6,9 @@ GigaChat does.
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Section, Values
+from .._declaration import Dialect, Family, Values
 from .._family_request_facts import RequestFacts, Thinking
+from .._placed_templates import Section
 from ._shared import NATIVE_FIRST, THINK_INLINE
 
 DEEPSEEK_EOS = ("<｜end▁of▁sentence｜>",)

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Section, Values, Wrapper
+from .._declaration import Dialect, Family, Prompt, Values
 from .._family_request_facts import HYBRID, NO_REASONING, RequestFacts
+from .._placed_templates import Section, Wrapper
 from ._shared import JSON_FIRST
 
 GEMMA4 = Dialect(

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Section, Wrapper
+from .._declaration import Dialect, Family
 from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
+from .._placed_templates import Section, Wrapper
 from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
 from .qwen import HERMES, QWEN3_CODER, QWEN_SECTION
 

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Frame, Names, Opener, Prompt, Route, Wrapper
+from .._declaration import Dialect, Family, Frame, Names, Prompt, Route
 from .._family_request_facts import ALWAYS, FRAMED, RequestFacts
+from .._placed_templates import Opener, Wrapper
 from ._shared import NATIVE
 
 HARMONY_OPENERS = (
@@ -33,20 +34,22 @@ HARMONY = Dialect(
         fields=HARMONY_FIELDS,
         routes=(
             Route(
-                "to=functions.{name}", "{args}", "<|channel|>commentary to=functions.{name} <|constrain|>json"
+                {"to": "functions.{name}"},
+                "{args}",
+                "<|channel|>commentary to=functions.{name} <|constrain|>json",
             ),
             # Calls of the model's built-in tools are part of its reasoning, and not calls for the client.
             *(
-                Route(f"to={tool}{function}", "reasoning")
+                Route({"to": f"{tool}{function}"}, "reasoning")
                 for tool in ("python", "browser", "container")
                 for function in ("", ".{name}")
             ),
-            Route("to=assistant channel=commentary", "drop"),
-            Route("to=assistant channel=analysis", "reasoning"),
-            Route("to=assistant", "content"),
-            Route("to={name}", "{args}"),
-            Route("channel=analysis", "reasoning", "<|channel|>analysis"),
-            Route("", "content", "<|channel|>final"),
+            Route({"to": "assistant", "channel": "commentary"}, "drop"),
+            Route({"to": "assistant", "channel": "analysis"}, "reasoning"),
+            Route({"to": "assistant"}, "content"),
+            Route({"to": "{name}"}, "{args}"),
+            Route({"channel": "analysis"}, "reasoning", "<|channel|>analysis"),
+            Route({}, "content", "<|channel|>final"),
         ),
         call_end="<|call|>",
     ),
@@ -87,9 +90,9 @@ BEAM = Dialect(
         ends=HARMONY_ENDS,
         fields=HARMONY_FIELDS,
         routes=(
-            Route("to={name}", "{params}", " to={name}<|channel|>analysis <|constrain|>xml"),
-            Route("channel=analysis", "reasoning", "<|channel|>analysis"),
-            Route("", "content", "<|channel|>final"),
+            Route({"to": "{name}"}, "{params}", " to={name}<|channel|>analysis <|constrain|>xml"),
+            Route({"channel": "analysis"}, "reasoning", "<|channel|>analysis"),
+            Route({}, "content", "<|channel|>final"),
         ),
     ),
     param=('<rfl:parameter name="{key}">\n{value}\n</rfl:parameter>\n',),
@@ -119,10 +122,10 @@ MUSE_GLIMMER = Dialect(
         ends=("<|eom|>", "<|eot|>"),
         fields=("to={to}",),
         routes=(
-            Route("to=self", "reasoning", " to=self"),
-            Route("to=user", "content", " to=user"),
-            Route("to={name}", "{calls}", " to={name}"),
-            Route("", "content"),
+            Route({"to": "self"}, "reasoning", " to=self"),
+            Route({"to": "user"}, "content", " to=user"),
+            Route({"to": "{name}"}, "{calls}", " to={name}"),
+            Route({}, "content"),
         ),
     ),
     section=("<atem:function_calls>\n{calls}</atem:function_calls>",),

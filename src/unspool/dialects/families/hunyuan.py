@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Section
+from .._declaration import Dialect, Family
 from .._family_request_facts import HYBRID, RequestFacts, Thinking
+from .._placed_templates import Section
 from ..parse_templates import TemplateT, template_text, with_text
 from ._shared import JSON_FIRST, NATIVE, THINK_INLINE, THINK_LINES
 

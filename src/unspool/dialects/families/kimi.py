@@ -3,9 +3,10 @@
 import re
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Names, Prompt, Section, Values
+from .._declaration import Dialect, Family, Names, Prompt, Values
 from .._family_request_facts import HYBRID, UNSWITCHED, RequestFacts
 from .._id_format import IdFormat
+from .._placed_templates import Section
 from ._shared import CHATML_STOPS, JSON, NATIVE, THINK_INLINE
 
 KIMI = Dialect(

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route, Section
+from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
+from .._placed_templates import Section
 from ._shared import (
     GLM_BODY,
     JSON_BODY,
@@ -149,8 +150,8 @@ FUNCTIONARY_V32 = Dialect(
         ends=(),
         fields=(">>>{to}",),
         routes=(
-            Route("to=all", "content", "all"),
-            Route("to={name}", "{args}", "{name}"),
+            Route({"to": "all"}, "content", "all"),
+            Route({"to": "{name}"}, "{args}", "{name}"),
         ),
     ),
     reasoning=(),

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Section, Values
+from .._declaration import Dialect, Family, Prompt, Values
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts, Thinking
+from .._placed_templates import Section
 from ._shared import JSON, JSON_FIRST, NATIVE_FIRST
 from .deepseek import DEEPSEEK_THINKING
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Prompt, Section, Values, Wrapper
+from .._declaration import Dialect, Envelope, Family, Prompt, Values
 from .._family_request_facts import (
     ALWAYS,
     FRAMED,
@@ -14,6 +14,7 @@ from .._family_request_facts import (
     Thinking,
 )
 from .._id_format import IdFormat
+from .._placed_templates import Section, Wrapper
 from ._shared import (
     CHATML_STOPS,
     GLM_BODY,

@@ -1,7 +1,8 @@
 """Dialects that do not belong to a family: JSON from any model, and text that is passed on unchanged."""
 
-from .._declaration import Dialect, Envelope, Family, Section
+from .._declaration import Dialect, Envelope, Family
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
+from .._placed_templates import Section
 from ._shared import JSON, JSON_FIRST, LLAMA_STOPS
 
 GENERIC_JSON = Dialect(

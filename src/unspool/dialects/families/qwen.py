@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Section, Values
+from .._declaration import Dialect, Family, Prompt, Values
 from .._family_request_facts import ALWAYS, HYBRID, SEEDED, UNSWITCHED, RequestFacts
+from .._placed_templates import Section
 from ._shared import (
     CHATML_STOPS,
     GLM_BODY,

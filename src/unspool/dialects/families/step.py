@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Section
+from .._declaration import Dialect, Family
 from .._family_request_facts import ALWAYS, RequestFacts
+from .._placed_templates import Section
 from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER
 

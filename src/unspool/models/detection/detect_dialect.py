@@ -552,7 +552,7 @@ def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterato
 
 def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
     """Return request facts for an inferred dialect; a fact that cannot be derived gets the safest value."""
-    switches = tuple(name for name in reasoning.switches if name in SWITCHES)
+    switches = tuple(each for name in reasoning.switches for each in SWITCHES if each == name)
     thinking = NO_REASONING
     if dialect.reasoning:
         special = is_control_token(template_text(dialect.reasoning[0]))

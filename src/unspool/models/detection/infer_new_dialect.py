@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..._core.render.example_output import calls_of, json_value
-from ...dialects import Dialect, Envelope, Names, Notation, Section, Values
+from ...dialects import Dialect, Envelope, Names, Notation, Section, Values, Wrapper
 from ...dialects.parse_templates import escaped
 from ...errors import SpecError
 from ...message import Message, ToolCall
@@ -366,7 +366,7 @@ class _Inference:
         yield {}
         if openers and closers:
             rest = tuple(each for each in stop if each != closers[0])
-            yield {"content": (f"{openers[-1]}{{text}}{closers[0]}",), "stop": rest}
+            yield {"content": (f"{escaped(openers[-1])}{{text}}{escaped(closers[0])}",), "stop": rest}
         if openers:
             yield {"drop": (lead.strip(),)}
 
@@ -386,7 +386,7 @@ class _Inference:
         self.content_with_calls = bool(found) and not glue.strip() and _FIRST.name not in before
         return glue.strip(" ") if self.content_with_calls else ""
 
-    def reasoning(self, layout: _Layout, lead: str) -> Iterator[tuple[str, ...]]:
+    def reasoning(self, layout: _Layout, lead: str) -> Iterator[tuple[str | Wrapper, ...]]:
         """Yield possible values for the dialect's ``reasoning`` field; the last one is an empty tuple."""
         content = _CONTENT if self.content_with_calls else None
         rendered = self.render_turn(Message(reasoning=_REASONING, content=content, tool_calls=(_FIRST,)))
@@ -402,12 +402,13 @@ class _Inference:
                 seed = re.search(rf"(?:{_MARKER.pattern})\s*$", rendered.prompt)
                 opener = seed[0] if seed else ""
             if opener.strip() and closer.strip():
+                wrapper = f"{escaped(opener)}{{text}}{escaped(closer)}"
                 midway = _CONTENT in before and "\n" not in opener
-                yield (f"{'!' if midway else ''}{opener}{{text}}{closer}",)
+                yield (Wrapper(wrapper, mid_line=True) if midway else wrapper,)
                 return
         pair = re.match(r"(<(\w[^<>\s]*)>\n?)\s*(\n?</\2>\s*)", lead)
         if pair is not None:
-            yield (f"{pair[1]}{{text}}{pair[3]}",)
+            yield (f"{escaped(pair[1])}{{text}}{escaped(pair[3])}",)
         yield ()
 
     # -- verification
