@@ -400,7 +400,7 @@ def test_schema_that_is_a_reference_is_followed(types: dict[str, Any]) -> None:
 
 def test_names_are_escaped_where_the_dialect_does() -> None:
     dialect = unspool.get_dialect("kimi_k3")
-    assert dialect.values.unescape
+    assert dialect.habits.unescape
     schema = {"type": "object", "properties": {"a&b": {"type": "string"}}}
     accepts(
         grammar_for(dialect, [{"name": "f", "parameters": schema}], choice="required"),

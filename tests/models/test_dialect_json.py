@@ -50,7 +50,7 @@ def test_missing_fields_have_defaults() -> None:
         ({"name": 3}, "expected string, got 3"),
         ({"name": "mine", "call": "<call>"}, "dialect.call: expected tuple"),
         ({"name": "mine", "args": "yaml"}, "dialect.args"),
-        ({"name": "mine", "section_per_call": 1}, "expected boolean"),
+        ({"name": "mine", "keep_whitespace": 1}, "expected boolean"),
         ({"name": "mine", "family": "Qwen"}, "dialect.family: expected an object"),
         (
             {"name": "mine", "family": {"variants": [["a"]]}},

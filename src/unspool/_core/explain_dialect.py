@@ -115,7 +115,7 @@ class _Explanation:
         yield ""
         yield "## Templates"
         yield ""
-        for field in ("reasoning", "content", "section", "call", "param", "sep", "drop", "stop"):
+        for field in ("reasoning", "content", "section", "call", "param", "separators", "drop", "stop"):
             templates: tuple[str | Section | Wrapper, ...] = getattr(dialect, field)
             if templates:
                 yield f"- {field}: " + ", ".join(map(_described, templates))

@@ -92,7 +92,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
     Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
-    if dialect.prompt.echo:
+    if dialect.habits.echo:
         return "content"  # text from the prompt is added at the start of the output
     compiled = compiled_dialect(dialect)
     machine = Machine(

@@ -82,8 +82,6 @@ class Frame:
     """
     routes: tuple[Route, ...]
     """Rules for the meaning of bodies.  The first rule that applies to a message is used."""
-    call_end: str = ""
-    """Marker that the model writes after a call, if it differs from ``ends[0]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +139,6 @@ class Values:
 
     python: bool = False
     """True if a ``{value}`` may be a Python literal: ``True``, ``None``, ``{'k': 1}``."""
-    nested: bool = False
-    """True if a ``{value}`` may consist of further parameters."""
-    list_key: str = ""
-    """Name of the nested parameters that represent the items of a list."""
-    type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
-    """Words for the ``{type}`` placeholder, one per JSON type, in the same order as the default words."""
-    unescape: bool = False
-    """True if the values of attributes are XML-escaped."""
     escaped_newlines: bool = False
     """True if a line break between tags may be written as a backslash and an ``n``."""
     wrappers: tuple[str, ...] = ()
@@ -162,17 +152,13 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Format of function names and of call numbers."""
+    """Format of function names."""
 
     forms: tuple[str, ...] = ("{name}",)
     """Forms of the text in a ``{name}`` placeholder, such as ``functions.{name}``; the first match is
     used."""
-    first_index: int = 0
-    """Number of the first call in an ``{index}`` placeholder."""
     fixed: str = ""
     """Name of the function that all calls use, in dialects whose calls have no name."""
-    null_calls: tuple[str, ...] = ()
-    """Function names that the model uses in order to call nothing; such calls are removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +167,58 @@ class Prompt:
 
     start: str = ""
     """End of the prompt that the parser assumes if the caller passes no prompt."""
-    echo: str = ""
-    """Text from the prompt that is added at the start of the output, because clients expect it there."""
     turn: tuple[str, ...] = ()
     """Markers that begin a turn of the model, if they do not look like control tokens.
 
     Prompt text before the last of these markers, such as a user message, does not affect how the output
     is parsed.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Instructions for ``render`` that no template contains.
+
+    The parser accepts any whitespace at these places, so most of them do not matter to it.
+    """
+
+    before_calls: str = ""
+    """Newlines in front of the first section, left out after other whitespace and at the start."""
+    between_calls: str = ""
+    """Text between two calls in a section, or between two sections.
+
+    The parser accepts a separator that is not whitespace with any whitespace around it.
+    """
+    section_per_call: bool = False
+    """True if the model writes a separate section for each call, with ``between_calls`` between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Habits that only one, two or three families have."""
+
+    null_calls: tuple[str, ...] = ()
+    """Function names that the model uses in order to call nothing; such calls are removed."""
+    first_index: int = 0
+    """Number of the first call in an ``{index}`` placeholder."""
+    nested: bool = False
+    """True if a ``{value}`` may consist of further parameters; then the closing tag may repeat the key."""
+    list_key: str = ""
+    """Name of the nested parameters that represent the items of a list."""
+    type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
+    """Words for the ``{type}`` placeholder, one per JSON type, in the same order as the default words."""
+    unescape: bool = False
+    """True if the values of attributes are XML-escaped."""
+    drop_text: tuple[str, ...] = ()
+    """Templates of text that is removed together with the two markers around it, such as a tool's result."""
+    repeated_calls: tuple[str, ...] = ()
+    """Templates of a repetition of the calls directly after their section; the repetition is removed."""
+    call_end: str = ""
+    """Marker that the model writes after a call in a message with a header, instead of ``Frame.ends[0]``."""
+    echo: str = ""
+    """Text from the prompt that is added at the start of the output, because clients expect it there."""
+    tolerates_spaces: bool = False
+    """True if a space may stand between a control token and a word, as some detokenizers write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +238,8 @@ class Dialect:
     """Templates of a single call."""
     section: tuple[str | Section, ...] = ("{calls}",)
     """Templates of the markup around calls."""
-    sep: tuple[str, ...] = ("\n",)
-    """Separators between two calls in a section."""
-    section_per_call: bool = False
-    """True if the model writes a separate section for each call, with ``sep`` between the sections."""
+    separators: tuple[str, ...] = ()
+    """Separators between two calls that the parser accepts in addition to ``writing.between_calls``."""
     param: tuple[str, ...] = ()
     """Templates of a single parameter in ``{params}``."""
     also_accepts: tuple[Dialect, ...] = ()
@@ -224,11 +252,7 @@ class Dialect:
     content: tuple[str, ...] = ()
     """Templates of the markers around content."""
     drop: tuple[str, ...] = ()
-    """Templates of markers that are removed wherever they occur.
-
-    If a template contains ``{text}``, the text between its two markers is removed as well.  A template with
-    ``{calls}`` matches a repetition of the calls directly after their section; the repetition is removed.
-    """
+    """Templates of markers that are removed wherever they occur."""
     stop: tuple[str, ...] = ()
     """Markers that end the turn.  They are removed, and are never part of a value."""
     frame: Frame | None = None
@@ -241,10 +265,14 @@ class Dialect:
     values: Values = Values()
     """Format of values, in addition to the notation."""
     names: Names = Names()
-    """Format of function names and of call numbers."""
+    """Format of function names."""
     id_format: IdFormat = OPENAI_ID
     """Format of call ids."""
 
+    writing: Writing = Writing()
+    """Instructions for ``render`` that no template contains."""
+    habits: Habits = Habits()
+    """Habits that only few families have."""
     keep_whitespace: bool = False
     """True if whitespace before a call is content, because the template adds no separator before calls."""
     prompt: Prompt = Prompt()

@@ -296,7 +296,7 @@ def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
         name=f"{calls.name}+{reasoning.name}",
         family=changed(calls.family, variants=()),
         reasoning=reasoning.reasoning,
-        prompt=changed(calls.prompt, echo=reasoning.prompt.echo),
+        habits=changed(calls.habits, echo=reasoning.habits.echo),
         request=facts,
     )
 

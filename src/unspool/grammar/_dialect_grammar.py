@@ -93,8 +93,8 @@ class GrammarBuilder:
         """Return the node for all calls, including markers around the calls but not the whitespace before."""
         dialect = self.dialect
         opening, closing = self.section()
-        separator = dialect.sep[0] if dialect.sep else ""
-        if dialect.section_per_call:
+        separator = dialect.writing.between_calls
+        if dialect.writing.section_per_call:
             separator = closing + separator + opening
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
         return seq(opening, Separated(one, separator) if self.parallel else one, closing)
@@ -120,7 +120,7 @@ class GrammarBuilder:
                 for attribute, field in piece.fields.items():
                     yield f' {attribute}="'
                     yield self.placeholder(
-                        Placeholder(field, ""), function, escape=self.dialect.values.unescape
+                        Placeholder(field, ""), function, escape=self.dialect.habits.unescape
                     )
                     yield '"'
             else:
@@ -211,7 +211,7 @@ class GrammarBuilder:
         calls = self.calls()
         openers = self.call_openers()
         thoughts, answers = _markers(self.dialect.reasoning), _markers(self.dialect.content)
-        dropped = _markers([template for template in self.dialect.drop if "{text}" in template])
+        dropped = _markers(self.dialect.habits.drop_text)
         # Reasoning must not contain any marker of the dialect. Content may contain markers of content.
         forbidden = (*openers, *thoughts, *answers, *dropped)
         visible = (*openers, *(marker for marker in (*thoughts, *dropped) if marker not in answers))
@@ -288,8 +288,7 @@ class GrammarBuilder:
 
     def lead(self) -> Node:
         """Return the node for the whitespace before the calls, if the dialect writes any."""
-        body = template_text(self.dialect.section[0])
-        return _GAP if body.startswith("\n") and not self.dialect.keep_whitespace else NOTHING
+        return _GAP if self.dialect.writing.before_calls and not self.dialect.keep_whitespace else NOTHING
 
 
 class FramedGrammarBuilder(GrammarBuilder):
@@ -333,7 +332,7 @@ class FramedGrammarBuilder(GrammarBuilder):
 
     def calls(self) -> Node:
         frame = self.frame
-        end = frame.call_end or self.end
+        end = self.dialect.habits.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
         # The last end marker is optional: generation stops at it, and backends often do not return it.
         last = optional(choice(map(Exact, dict.fromkeys((end, *frame.ends))))) if end else NOTHING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from ..dialects import Dialect, Family, Names, Prompt, Section, Wrapper, get_dialect
+from ..dialects import Dialect, Family, Habits, Names, Prompt, Section, Wrapper, Writing, get_dialect
 from ..dialects.parse_templates import escaped, text_around
 
 
@@ -54,10 +54,12 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
         family=Family("guided output"),
         section=sections,
         call=("[{envelope}]", ",{envelope}]", "{args}") if name else plain.call,
-        sep=(";",) if name else plain.sep,
+        writing=Writing(between_calls=";") if name else plain.writing,
+        separators=() if name else plain.separators,
         names=Names(fixed=name),
         reasoning=dialect.reasoning if reasoning else (),
         drop=dialect.drop,
+        habits=Habits(drop_text=dialect.habits.drop_text, repeated_calls=dialect.habits.repeated_calls),
         stop=dialect.stop,
         prompt=Prompt(turn=dialect.prompt.turn),
         id_format=dialect.id_format,

@@ -195,6 +195,11 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         reasoning=each(dialect.reasoning),
         content=each(dialect.content),
         drop=each(dialect.drop),
+        habits=replace(
+            dialect.habits,
+            drop_text=each(dialect.habits.drop_text),
+            repeated_calls=each(dialect.habits.repeated_calls),
+        ),
         stop=each(dialect.stop),
         values=replace(dialect.values, quote=substitute(dialect.values.quote, code_points)),
         prompt=replace(

@@ -54,7 +54,7 @@ def _insert_opener_in_line(draft: Draft) -> str | None:
     number = draft.find("text")
     text = f"Write {opener} there, and go on."
     piece = draft.pieces[number]
-    draft.order = [TextSegment("content", draft.capabilities.dialect.prompt.echo + text)]
+    draft.order = [TextSegment("content", draft.capabilities.dialect.habits.echo + text)]
     draft.pieces[number] = RenderedPiece(piece.kind, text, piece.part)
     return None
 

@@ -116,7 +116,7 @@ class Capabilities:
     def _find_end_marker(self, template: str) -> str:
         frame = self.dialect.frame
         if frame is not None:
-            return frame.call_end or (frame.ends[0] if frame.ends else "")
+            return self.dialect.habits.call_end or (frame.ends[0] if frame.ends else "")
         for candidate in (template, self.dialect.section[0]):
             before, _, after = split_at(parse_template(candidate), "calls", *PAYLOADS)
             array = bool(before) and before[-1].text.endswith("[")

@@ -377,7 +377,7 @@ ORPHANS: Final = (
 
 
 def _remove_everything(draft: Draft) -> str | None:
-    echo = draft.capabilities.dialect.prompt.echo
+    echo = draft.capabilities.dialect.habits.echo
     draft.pieces, draft.order = [], [TextSegment("content", echo)] if echo else []
     return None
 

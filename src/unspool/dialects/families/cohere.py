@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Names, Prompt, Values
+from .._declaration import Dialect, Envelope, Family, Habits, Prompt, Writing
 from .._family_request_facts import NO_REASONING, RequestFacts, Thinking
 from .._id_format import IdFormat
 from ._shared import JSON_FIRST, NATIVE_FIRST
@@ -35,7 +35,7 @@ COHERE = Dialect(
     ),
     section=("<|START_ACTION|>[\n    {calls}\n]<|END_ACTION|>", "<|START_ACTION|>{calls}<|END_ACTION|>"),
     call=("{envelope}",),
-    sep=(",\n    ",),
+    writing=Writing(between_calls=",\n    "),
     envelope=Envelope(
         name_keys=("tool_name", "name"),
         args_keys=("parameters", "arguments"),
@@ -63,13 +63,12 @@ COHERE_COFL = Dialect(
     family=Family("Command models with the cofl template"),
     section=("<cofl:tool_calls>{calls}</cofl:tool_calls>",),
     call=('<cofl:tool_call id="{id}" name="{name}">{params}</cofl:tool_call>',),
-    sep=("",),
     param=(
         '<cofl:value name="{key}" type="{type}">{value}</cofl:value>',
         '<cofl:value type="{type}">{value}</cofl:value>',
         '<cofl:tool_param name="{key}" string="{string}">{value}</cofl:tool_param>',
     ),
-    values=Values(nested=True, type_words=("raw", "json", "json", "json", "list", "dict")),
+    habits=Habits(nested=True, type_words=("raw", "json", "json", "json", "list", "dict")),
     id_format=IdFormat("{index}"),
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
@@ -88,11 +87,11 @@ COHERE_COFL = Dialect(
 COMMAND_R = Dialect(
     name="command_r",
     family=Family("Command R, Command R+", model_names=("Command R",)),
-    section=("\nAction:\n```json\n[{calls}]\n```", "\nAction:\n```json\n{calls}\n```"),
+    section=("Action:\n```json\n[{calls}]\n```", "Action:\n```json\n{calls}\n```"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(before_calls="\n", between_calls=", "),
     envelope=Envelope(name_keys=("tool_name", "name"), args_keys=("parameters", "arguments")),
-    names=Names(null_calls=("directly-answer", "directly_answer")),
+    habits=Habits(null_calls=("directly-answer", "directly_answer")),
     reasoning=(),
     drop=("<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>", "<co: {_}>", "</co: {_}>"),
     prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),

@@ -6,7 +6,7 @@ GigaChat does.
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Values
+from .._declaration import Dialect, Family, Habits, Values, Writing
 from .._family_request_facts import RequestFacts, Thinking
 from .._placed_templates import Section
 from ._shared import NATIVE_FIRST, THINK_INLINE
@@ -34,11 +34,13 @@ DEEPSEEK_STOPS = (
     "<｜tool▁output▁begin｜>",
     "<｜tool▁output▁end｜>",
 )
-DEEPSEEK_RESULTS = (
-    "<｜tool▁outputs▁begin｜>{text}<｜tool▁outputs▁end｜>",
-    "<｜tool▁output▁begin｜>{text}<｜tool▁output▁end｜>",
+# A model should not write tool results, so they are removed from its output.
+DEEPSEEK_HABITS = Habits(
+    drop_text=(
+        "<｜tool▁outputs▁begin｜>{text}<｜tool▁outputs▁end｜>",
+        "<｜tool▁output▁begin｜>{text}<｜tool▁output▁end｜>",
+    )
 )
-"""Templates of tool results; a model should not write tool results, so they are removed from its output."""
 DEEPSEEK_SECTION = ("<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>", "{calls}")
 R1_THINKING = replace(
     DEEPSEEK_THINKING,
@@ -61,7 +63,8 @@ DEEPSEEK_V3 = Dialect(
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```\n{args}\n```<｜tool▁call▁end｜>",
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n{args}<｜tool▁call▁end｜>",
     ),
-    drop=DEEPSEEK_RESULTS,
+    writing=Writing(between_calls="\n"),
+    habits=DEEPSEEK_HABITS,
     stop=DEEPSEEK_STOPS,
     request=RequestFacts(
         calls_special=False,
@@ -86,9 +89,8 @@ DEEPSEEK_V3_1 = Dialect(
         "<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{args}<｜tool▁call▁end｜>",
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{args}\n```<｜tool▁call▁end｜>",
     ),
-    sep=("",),
     reasoning=THINK_INLINE,
-    drop=DEEPSEEK_RESULTS,
+    habits=DEEPSEEK_HABITS,
     stop=DEEPSEEK_STOPS,
     request=RequestFacts(
         calls_special=False,
@@ -101,82 +103,90 @@ DEEPSEEK_V3_1 = Dialect(
 
 # -- XML tags with a prefix; the attribute `string` shows whether a value is a string
 
-DSML_CALLS = (
-    '<%invoke name="{name}">\n{params}</%invoke>\n',
-    '<%invoke name="{name}">\n{args}\n</%invoke>\n',
-    '<%invoke name="{name}"/>\n',
-)
-
-
-def dsml(name: str, family: Family, request: RequestFacts, tags: tuple[str, ...], *sections: str) -> Dialect:
-    """Return a dialect whose tags have a prefix.
-
-    :param tags: accepted prefixes of the tags; ``render`` writes the first one.
-    :param sections: accepted names of the tag around the calls; ``render`` writes the first one.
-    """
-    wrapped = [f"\n\n<{tag}{section}>\n{{calls}}</{tag}{section}>" for section in sections for tag in tags]
-    param = '<%parameter name="{key}" string="{string}">{value}</%parameter>\n'
-    return Dialect(
-        name=name,
-        family=family,
-        section=(*wrapped, Section("{calls}", declared_only=True)),
-        call=tuple(template.replace("%", tag) for tag in tags for template in DSML_CALLS),
-        sep=("",),
-        param=tuple(param.replace("%", tag) for tag in tags),
-        values=Values(wrappers=("arguments", "input")),
-        reasoning=THINK_INLINE,
-        stop=DEEPSEEK_EOS,
-        request=request,
-    )
-
-
-DEEPSEEK_V3_2 = dsml(
-    "deepseek_v3_2",
-    Family(
+DEEPSEEK_V3_2 = Dialect(
+    name="deepseek_v3_2",
+    family=Family(
         "DeepSeek-V3.2",
         model_names=("DeepSeek V3.2",),
         aliases=("deepseek_v32", "deepseekv32", "deepseek32"),
         reasoning_aliases=("deepseek_v3_2",),
     ),
-    RequestFacts(
+    section=(
+        "<｜DSML｜function_calls>\n{calls}</｜DSML｜function_calls>",
+        "<｜DSML｜tool_calls>\n{calls}</｜DSML｜tool_calls>",
+        Section("{calls}", declared_only=True),
+    ),
+    call=(
+        '<｜DSML｜invoke name="{name}">\n{params}</｜DSML｜invoke>\n',
+        '<｜DSML｜invoke name="{name}">\n{args}\n</｜DSML｜invoke>\n',
+        '<｜DSML｜invoke name="{name}"/>\n',
+    ),
+    writing=Writing(before_calls="\n\n"),
+    param=('<｜DSML｜parameter name="{key}" string="{string}">{value}</｜DSML｜parameter>\n',),
+    values=Values(wrappers=("arguments", "input")),
+    reasoning=THINK_INLINE,
+    stop=DEEPSEEK_EOS,
+    request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
         prompts=DEEPSEEK_PROMPT,
         thinking=DEEPSEEK_THINKING,
     ),
-    ("｜DSML｜",),
-    "function_calls",
-    "tool_calls",
 )
-DEEPSEEK_V4 = dsml(
-    "deepseek_v4",
-    Family(
+
+DEEPSEEK_V4 = replace(
+    DEEPSEEK_V3_2,
+    name="deepseek_v4",
+    family=Family(
         "DeepSeek-V4, V4-Flash",
         model_names=("DeepSeek V4",),
         aliases=("deepseekv4",),
         reasoning_aliases=("deepseek_v4", "deepseekv4"),
     ),
-    RequestFacts(
+    section=(
+        "<｜DSML｜tool_calls>\n{calls}</｜DSML｜tool_calls>",
+        "<｜DSML｜function_calls>\n{calls}</｜DSML｜function_calls>",
+        Section("{calls}", declared_only=True),
+    ),
+    request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
         prompts=DEEPSEEK_PROMPT,
         thinking=replace(DEEPSEEK_THINKING, switches=(*DEEPSEEK_THINKING.switches, "reasoning_effort")),
     ),
-    ("｜DSML｜",),
-    "tool_calls",
-    "function_calls",
 )
-DEEPSEEK_V41 = dsml(
-    "deepseek_v41",
-    Family(
+
+DEEPSEEK_V41 = replace(
+    DEEPSEEK_V3_2,
+    name="deepseek_v41",
+    family=Family(
         "DeepSeek-V4.1",
         model_names=("DeepSeek V4.1",),
         aliases=("deepseekv41", "deepseek_v4_1"),
         reasoning_aliases=("deepseek_v41",),
     ),
-    RequestFacts(
+    section=(
+        "<｜DSML｜ calls>\n{calls}</｜DSML｜ calls>",
+        "<｜DSML｜calls>\n{calls}</｜DSML｜calls>",
+        "<｜DSML｜ tool_calls>\n{calls}</｜DSML｜ tool_calls>",
+        "<｜DSML｜tool_calls>\n{calls}</｜DSML｜tool_calls>",
+        "<｜DSML｜ function_calls>\n{calls}</｜DSML｜ function_calls>",
+        "<｜DSML｜function_calls>\n{calls}</｜DSML｜function_calls>",
+        Section("{calls}", declared_only=True),
+    ),
+    call=(
+        '<｜DSML｜ invoke name="{name}">\n{params}</｜DSML｜ invoke>\n',
+        '<｜DSML｜ invoke name="{name}">\n{args}\n</｜DSML｜ invoke>\n',
+        '<｜DSML｜ invoke name="{name}"/>\n',
+        *DEEPSEEK_V3_2.call,
+    ),
+    param=(
+        '<｜DSML｜ parameter name="{key}" string="{string}">{value}</｜DSML｜ parameter>\n',
+        *DEEPSEEK_V3_2.param,
+    ),
+    request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
@@ -189,8 +199,4 @@ DEEPSEEK_V41 = dsml(
             numeric_effort=(1, 100),
         ),
     ),
-    ("｜DSML｜ ", "｜DSML｜"),
-    "calls",
-    "tool_calls",
-    "function_calls",
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Values, Writing
 from .._family_request_facts import HYBRID, NO_REASONING, RequestFacts
 from .._placed_templates import Section, Wrapper
 from ._shared import JSON_FIRST
@@ -19,9 +19,8 @@ GEMMA4 = Dialect(
         "<|tool_call>{calls}<tool_call|>",
         Section("{calls}<tool_call|>", only_at_start=True, declared_only=True),
     ),
-    section_per_call=True,
     call=("call:{name}{args}", ":{name}{args}"),
-    sep=("",),
+    writing=Writing(section_per_call=True),
     args="bare",
     values=Values(quote='<|"|>'),
     reasoning=(
@@ -44,7 +43,6 @@ FUNCTIONGEMMA = Dialect(
     name="functiongemma",
     family=Family("FunctionGemma", model_names=("FunctionGemma",), aliases=("function_gemma",)),
     call=("<start_function_call>call:{name}{args}<end_function_call>",),
-    sep=("",),
     args="bare",
     values=Values(quote="<escape>"),
     reasoning=(),

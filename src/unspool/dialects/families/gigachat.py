@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Values, Writing
 from .._family_request_facts import ALWAYS, NO_REASONING, SEEDED, RequestFacts
+from .._placed_templates import Section
 from ._shared import JSON_FIRST
-from .deepseek import dsml
 
 GIGACHAT_EOS = ("<|message_sep|>", "</s>")
 GIGACHAT_PROMPT = ("assistant<|role_sep|>",)
@@ -18,7 +18,6 @@ GIGACHAT3 = Dialect(
         "<|message_sep|>\n\nfunction call<|role_sep|>\n{envelope}",
         "function call<|role_sep|>\n{envelope}",
     ),
-    sep=("",),
     reasoning=(),
     drop=(
         "<|function_call|>",
@@ -37,21 +36,25 @@ GIGACHAT3 = Dialect(
     ),
 )
 
-GIGACHAT35 = replace(
-    dsml(
-        "gigachat35",
-        Family("GigaChat 3.5", model_names=("GigaChat 3.5",), reasoning_aliases=("gigachat35",)),
-        RequestFacts(
-            calls_special=True,
-            forced=JSON_FIRST,
-            eos=GIGACHAT_EOS,
-            prompts=GIGACHAT_PROMPT,
-            thinking=replace(SEEDED, seed="<think>", default="off", switches=("reasoning",)),
-            checkpoints=(("gigachat35_reasoning", replace(ALWAYS, seed="<think>")),),
-        ),
-        ("｜GCML｜",),
-        "tool_calls",
+GIGACHAT35 = Dialect(
+    name="gigachat35",
+    family=Family("GigaChat 3.5", model_names=("GigaChat 3.5",), reasoning_aliases=("gigachat35",)),
+    section=("<｜GCML｜tool_calls>\n{calls}</｜GCML｜tool_calls>", Section("{calls}", declared_only=True)),
+    call=(
+        '<｜GCML｜invoke name="{name}">\n{params}</｜GCML｜invoke>\n',
+        '<｜GCML｜invoke name="{name}">\n{args}\n</｜GCML｜invoke>\n',
+        '<｜GCML｜invoke name="{name}"/>\n',
     ),
-    reasoning=("<think>\n{text}\n</think>\n\n",),
+    writing=Writing(before_calls="\n\n"),
+    param=('<｜GCML｜parameter name="{key}" string="{string}">{value}</｜GCML｜parameter>\n',),
+    values=Values(wrappers=("arguments", "input")),
     stop=GIGACHAT_EOS,
+    request=RequestFacts(
+        calls_special=True,
+        forced=JSON_FIRST,
+        eos=GIGACHAT_EOS,
+        prompts=GIGACHAT_PROMPT,
+        thinking=replace(SEEDED, seed="<think>", default="off", switches=("reasoning",)),
+        checkpoints=(("gigachat35_reasoning", replace(ALWAYS, seed="<think>")),),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Values, Writing
 from .._family_request_facts import ALWAYS, HYBRID, SEEDED, RequestFacts
 from .._placed_templates import Section
 from ._shared import (
@@ -31,8 +31,8 @@ GLM45 = Dialect(
         reasoning_aliases=("glm45",),
         fingerprint=("[gMASK]<sop>",),
     ),
-    section=("\n{calls}",),
     call=("<tool_call>{name}\n{params}</tool_call>",),
+    writing=Writing(before_calls="\n", between_calls="\n"),
     param=(GLM_PARAM,),
     values=GLM_VALUES,
     also_accepts=GLM_ALSO_ACCEPTS,
@@ -89,9 +89,7 @@ GLM47 = Dialect(
         reasoning_aliases=("glm47",),
         fingerprint=("[gMASK]<sop>",),
     ),
-    section=("{calls}",),
     call=("<tool_call>{name}{params}</tool_call>",),
-    sep=("",),
     param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", GLM_PARAM),
     values=GLM_VALUES,
     also_accepts=GLM_ALSO_ACCEPTS,

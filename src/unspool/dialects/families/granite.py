@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Writing
 from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from .._placed_templates import Section, Wrapper
 from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
-from .qwen import HERMES, QWEN3_CODER, QWEN_SECTION
+from .qwen import HERMES, QWEN3_CODER
 
 GRANITE_PROMPT = ("<|end_of_role|>",)
 
@@ -14,7 +14,6 @@ GRANITE_20B_FC = Dialect(
     name="granite_20b_fc",
     family=Family("granite-20b-functioncalling", model_names=("Granite 20B functioncalling",)),
     call=("<function_call> {envelope}", "<function_call>{envelope}"),
-    sep=("",),
     stop=("<|endoftext|>",),
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|endoftext|>",), thinking=UNSWITCHED),
 )
@@ -35,7 +34,7 @@ GRANITE = Dialect(
         Section("[{calls}]", only_at_start=True),
     ),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
         Wrapper("Here is my thought process:{text}Here is my response:", only_at_start=True),
@@ -80,7 +79,7 @@ GRANITE42 = replace(
         reasoning_aliases=("granite_thinking_parser",),
         fingerprint=("truncate_history_thinking", "defer_loading"),
     ),
-    section=QWEN_SECTION,
+    writing=Writing(before_calls="\n", between_calls="\n", section_per_call=True),
     reasoning=THINK_LINES,
     stop=("<|end_of_text|>", "<|im_end|>"),
     request=RequestFacts(

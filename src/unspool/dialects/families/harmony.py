@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Frame, Names, Prompt, Route
+from .._declaration import Dialect, Family, Frame, Habits, Names, Prompt, Route, Writing
 from .._family_request_facts import ALWAYS, FRAMED, RequestFacts
 from .._placed_templates import Opener, Wrapper
 from ._shared import NATIVE
@@ -51,8 +51,8 @@ HARMONY = Dialect(
             Route({"channel": "analysis"}, "reasoning", "<|channel|>analysis"),
             Route({}, "content", "<|channel|>final"),
         ),
-        call_end="<|call|>",
     ),
+    habits=Habits(call_end="<|call|>"),
     reasoning=(),
     prompt=Prompt(start=FRAME_START),
     stop=("<|endoftext|>",),
@@ -71,6 +71,7 @@ HARMONY_STRIPPED = Dialect(
     family=Family("gpt-oss behind a detokenizer that removed the control tokens"),
     call=("assistantcommentary to=functions.{name} json{args}",),
     reasoning=(Wrapper("analysis{text}assistantfinal", only_at_start=True),),
+    writing=Writing(between_calls="\n"),
     drop=("assistantfinal",),
     request=RequestFacts(
         calls_special=False,
@@ -130,7 +131,6 @@ MUSE_GLIMMER = Dialect(
     ),
     section=("<atem:function_calls>\n{calls}</atem:function_calls>",),
     call=('<atem:invoke name="{name}">\n{params}</atem:invoke>\n',),
-    sep=("",),
     param=('<atem:parameter name="{key}">{value}</atem:parameter>\n',),
     names=Names(forms=("{name}.{name}", "{name}")),
     reasoning=(),

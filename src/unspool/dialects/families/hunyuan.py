@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Writing
 from .._family_request_facts import HYBRID, RequestFacts, Thinking
 from .._placed_templates import Section
 from ..parse_templates import TemplateT, template_text, with_text
@@ -20,7 +20,7 @@ HUNYUAN_A13B = Dialect(
     ),
     section=("<tool_calls>[{calls}]</tool_calls>", "<tool_calls>{calls}</tool_calls>"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     reasoning=THINK_LINES,
     content=("<answer>\n{text}\n</answer>",),
     drop=("助手：",),
@@ -97,7 +97,6 @@ HY_V3 = Dialect(
         ),
         *SUFFIXES,
     ),
-    sep=("",),
     param=with_suffixes((PARAM_LINES,), *SUFFIXES),
     reasoning=with_suffixes(THINK_INLINE, *SUFFIXES),
     stop=with_suffixes(("<｜hy_eos｜>",), *SUFFIXES),

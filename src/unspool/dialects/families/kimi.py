@@ -1,9 +1,8 @@
 """Dialects of Moonshot's Kimi."""
 
-import re
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Names, Prompt, Values
+from .._declaration import Dialect, Family, Habits, Names, Prompt
 from .._family_request_facts import HYBRID, UNSWITCHED, RequestFacts
 from .._id_format import IdFormat
 from .._placed_templates import Section
@@ -38,7 +37,6 @@ KIMI_K2 = Dialect(
         "<|tool_call_begin|>{index}<|tool_call_argument_begin|>{args}<|tool_call_end|>",
         "<|tool_call_begin|>:{index}<|tool_call_argument_begin|>{args}<|tool_call_end|>",
     ),
-    sep=("",),
     names=Names(
         forms=(
             "functions.{name}:{index}",
@@ -67,37 +65,22 @@ KIMI_K2 = Dialect(
     ),
 )
 
-
-def _spaced(template: str) -> str:
-    """Return a template with spaces around special tokens, which some detokenizers add."""
-    return re.sub(r"(<\|(?:open|close)\|>)(\w)", r"\1 \2", re.sub(r"(?<=\w)<\|sep\|>", " <|sep|>", template))
-
-
 K3_HEAD = '<|open|>call tool="{name}" index="{index}"<|sep|>'
-
-K3_CALLS = (
-    f"{K3_HEAD}{{params}}<|close|>call<|sep|>",
-    f'{K3_HEAD}<|open|>json type="object"<|sep|>{{args}}<|close|>json<|sep|><|close|>call<|sep|>',
-)
-K3_PARAM = '<|open|>argument key="{key}" type="{type}"<|sep|>{value}<|close|>argument<|sep|>'
-K3_SECTION = "<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>"
-K3_THINK = "<|open|>think<|sep|>{text}<|close|>think<|sep|>"
-K3_RESPONSE = "<|open|>response<|sep|>{text}<|close|>response<|sep|>"
-K3_ENDS = ("<|close|>message<|sep|>", "<|close|>response<|sep|>")
 
 KIMI_K3 = Dialect(
     name="kimi_k3",
     family=Family("Kimi K3", model_names=("Kimi K3",), reasoning_aliases=("kimi_k3",)),
-    section=(K3_SECTION, _spaced(K3_SECTION)),
-    call=(*K3_CALLS, *map(_spaced, K3_CALLS)),
-    sep=("",),
-    param=(K3_PARAM, _spaced(K3_PARAM)),
-    values=Values(unescape=True),
-    names=Names(first_index=1),
-    reasoning=(K3_THINK, _spaced(K3_THINK)),
-    content=(K3_RESPONSE, _spaced(K3_RESPONSE)),
+    section=("<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>",),
+    call=(
+        f"{K3_HEAD}{{params}}<|close|>call<|sep|>",
+        f'{K3_HEAD}<|open|>json type="object"<|sep|>{{args}}<|close|>json<|sep|><|close|>call<|sep|>',
+    ),
+    param=('<|open|>argument key="{key}" type="{type}"<|sep|>{value}<|close|>argument<|sep|>',),
+    reasoning=("<|open|>think<|sep|>{text}<|close|>think<|sep|>",),
+    content=("<|open|>response<|sep|>{text}<|close|>response<|sep|>",),
     # The opening marker in the prompt has no spaces, but the detokenizer adds spaces to the closing marker.
-    drop=(*K3_ENDS, *map(_spaced, (*K3_ENDS, "<|close|>think<|sep|>"))),
+    drop=("<|close|>message<|sep|>", "<|close|>response<|sep|>", "<|close|> think <|sep|>"),
+    habits=Habits(first_index=1, unescape=True, tolerates_spaces=True),
     stop=("<|end_of_msg|>",),
     prompt=Prompt(turn=('role="assistant"<|sep|>',)),
     request=RequestFacts(

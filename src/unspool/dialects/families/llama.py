@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route
+from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route, Writing
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
 from .._placed_templates import Section
 from ._shared import (
@@ -27,7 +27,8 @@ LLAMA3_JSON = Dialect(
     ),
     section=(Section("{calls}", only_at_start=True), "<|python_tag|>{calls}"),
     call=("{envelope}", "<|python_tag|>{name}.call{args:python}"),
-    sep=("; ", ","),
+    writing=Writing(between_calls="; "),
+    separators=(",",),
     envelope=Envelope(args_keys=("parameters", "arguments")),
     reasoning=(),
     drop=("<|python_tag|>",),
@@ -75,7 +76,7 @@ PYTHONIC = Dialect(
         "```tool_code\nprint({calls})\n```",
     ),
     call=("{name}{args}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     args="python",
     drop=PYTHON_MARKERS,
     stop=LLAMA_STOPS,
@@ -105,7 +106,7 @@ XLAM = Dialect(
         "```\n[{calls}]\n```",
     ),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     also_accepts=JSON_BODY + QWEN_BODY + GLM_BODY,
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
@@ -118,7 +119,7 @@ FIREFUNCTION = Dialect(
     ),
     section=(" functools[{calls}]", "functools[{calls}]", "functools{calls}"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     reasoning=(),
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
@@ -132,7 +133,6 @@ FUNCTIONARY = Dialect(
         aliases=("functionary_v31",),
     ),
     call=("<function={name}>{args}</function>", "<|python_tag|>{code}"),
-    sep=("",),
     reasoning=(),
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special=True, forced=NATIVE_FIRST, eos=FUNCTIONARY_EOS, thinking=NO_REASONING),

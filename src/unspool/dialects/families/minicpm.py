@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Values
+from .._declaration import Dialect, Family, Values, Writing
 from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, THINK_LINES
-from .qwen import QWEN3_CODER, QWEN_SECTION
+from .qwen import QWEN3_CODER
 
 MINICPM = Dialect(
     name="minicpm",
@@ -16,7 +16,8 @@ MINICPM = Dialect(
         "<|tool_call_start|>{calls}<|tool_call_end|>",
     ),
     call=("{name}{args:python}", "{envelope}"),
-    sep=("\n", ","),
+    writing=Writing(between_calls="\n"),
+    separators=(",",),
     reasoning=("<|thought_start|>{text}<|thought_end|>",),
     stop=CHATML_STOPS,
     request=RequestFacts(
@@ -27,9 +28,9 @@ MINICPM = Dialect(
 MINICPM5 = Dialect(
     name="minicpm5",
     family=Family("MiniCPM5", model_names=("MiniCPM5",)),
-    section=("\n{calls}",),
     # The second template is for detokenizers that omit the space in the first one.
     call=('<function name="{name}">{params}</function>', '<functionname="{name}">{params}</function>'),
+    writing=Writing(before_calls="\n", between_calls="\n"),
     param=(
         '<param name="{key}">{value}</param>',
         '<param name="{key}"><![CDATA[{value}]]></param>',
@@ -54,8 +55,8 @@ MINICPMV = replace(
         reasoning_aliases=("minicpmv",),
         fingerprint=("model_type: minicpmv",),
     ),
-    section=QWEN_SECTION,
     call=(*QWEN3_CODER.call, "{envelope}"),
+    writing=Writing(before_calls="\n", between_calls="\n", section_per_call=True),
     also_accepts=GLM_BODY,
     reasoning=THINK_LINES,
     drop=tuple(f"<{bar}reserved_{number}{bar}>" for number in (12, 13, 14, 15) for bar in ("", "|")),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Habits, Prompt, Writing
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts, Thinking
 from .._placed_templates import Section
 from ._shared import JSON, JSON_FIRST, NATIVE_FIRST
@@ -14,9 +14,10 @@ MINIMAX_PROMPT = ("]~b]ai",)
 MINIMAX_M1 = Dialect(
     name="minimax_m1",
     family=Family("MiniMax-M1, Text-01", model_names=("MiniMax M1", "MiniMax Text 01")),
-    section=("\n<tool_calls>\n{calls}\n</tool_calls>", "<tool_calls>[{calls}]</tool_calls>"),
+    section=("<tool_calls>\n{calls}\n</tool_calls>", "<tool_calls>[{calls}]</tool_calls>"),
     call=("{envelope}",),
-    sep=("\n", ","),
+    writing=Writing(before_calls="\n", between_calls="\n"),
+    separators=(",",),
     stop=("<end_of_sentence>",),
     prompt=Prompt(turn=("<beginning_of_sentence>",)),
     request=RequestFacts(
@@ -29,9 +30,9 @@ MINIMAX_M2 = Dialect(
     family=Family(
         "MiniMax-M2", model_names=("MiniMax M2", "MiniMax M2.*"), reasoning_aliases=("minimax_m2", "minimax")
     ),
-    section=("\n<minimax:tool_call>\n{calls}</minimax:tool_call>", Section("{calls}", declared_only=True)),
+    section=("<minimax:tool_call>\n{calls}</minimax:tool_call>", Section("{calls}", declared_only=True)),
     call=('<invoke name="{name}">\n{params}</invoke>\n',),
-    sep=("",),
+    writing=Writing(before_calls="\n"),
     param=('<parameter name="{key}">{value}</parameter>\n',),
     stop=MINIMAX_EOS,
     prompt=Prompt(turn=MINIMAX_PROMPT),
@@ -55,7 +56,7 @@ MINIMAX_APPEND_THINK = Dialect(
     ),
     reasoning=(),
     # The opening marker is in the prompt, but clients of this dialect expect to see it in the output.
-    prompt=Prompt(echo="<think>"),
+    habits=Habits(echo="<think>"),
     request=RequestFacts(
         calls_special=None, forced=JSON, eos=MINIMAX_EOS, prompts=MINIMAX_PROMPT, thinking=NO_REASONING
     ),
@@ -73,9 +74,8 @@ MINIMAX_M3 = Dialect(
     ),
     section=(f"{MINIMAX_NAMESPACE}<tool_call>\n{{calls}}{MINIMAX_NAMESPACE}</tool_call>",),
     call=(f'{MINIMAX_NAMESPACE}<invoke name="{{name}}">{{params}}{MINIMAX_NAMESPACE}</invoke>\n',),
-    sep=("",),
     param=(f"{MINIMAX_NAMESPACE}<{{key}}>{{value}}{MINIMAX_NAMESPACE}</{{key}}>",),
-    values=Values(nested=True, list_key="item"),
+    habits=Habits(nested=True, list_key="item"),
     reasoning=("<mm:think>{text}</mm:think>",),
     drop=(MINIMAX_NAMESPACE,),
     stop=MINIMAX_EOS,

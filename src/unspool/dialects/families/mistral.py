@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Writing
 from .._family_request_facts import RequestFacts, Thinking
 from .._id_format import NINE_ALPHANUMERICS
 from ._shared import JSON_FIRST, NATIVE_FIRST
@@ -25,7 +25,6 @@ MISTRAL_V11 = Dialect(
         model_names=("Mistral Small 3.2", "Magistral", "Ministral 3", "Devstral", "Mistral Large 3"),
         aliases=("mistral_v13",),
     ),
-    section=("{calls}",),
     call=(
         "[TOOL_CALLS]{name}[ARGS]{args}",
         "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]{args}",
@@ -35,7 +34,6 @@ MISTRAL_V11 = Dialect(
         "[TOOL_CALLS]{index}{args}",
         "[TOOL_CALLS]{name}{args}[/TOOL_CALLS]",
     ),
-    sep=("",),
     reasoning=("[THINK]{text}[/THINK]", "<think>\n{text}\n</think>\n"),
     stop=("</s>", "[/TOOL_CALLS]"),
     id_format=NINE_ALPHANUMERICS,
@@ -59,7 +57,7 @@ MISTRAL_V3 = replace(
     ),
     section=(MISTRAL_ARRAY, "{calls}"),
     call=("{envelope}", "[TOOL_CALLS]{envelope}", "[TOOL_CALLS]{envelope}[/TOOL_CALLS]"),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )
 
@@ -75,7 +73,7 @@ MISTRAL = replace(
     ),
     section=("{calls}", MISTRAL_ARRAY),
     call=(*MISTRAL_V11.call, *MISTRAL_V3.call),
-    sep=("", ","),
+    separators=(",",),
     request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,

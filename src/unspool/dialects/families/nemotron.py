@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt
+from .._declaration import Dialect, Family, Prompt, Writing
 from .._family_request_facts import ALWAYS, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import IM_END, JSON_FIRST, THINK_LINES
-from .qwen import QWEN3_CODER, QWEN_SECTION
+from .qwen import QWEN3_CODER
 
 NEMOTRON_JSON = Dialect(
     name="nemotron_json",
@@ -21,9 +21,9 @@ NEMOTRON_JSON = Dialect(
         aliases=("nemotron_deci", "llama_nemotron_json", "llama_nemotron"),
         reasoning_aliases=("nemotron_deci",),
     ),
-    section=("\n<TOOLCALL>[{calls}]</TOOLCALL>", "\n<TOOLCALL>{calls}</TOOLCALL>"),
+    section=("<TOOLCALL>[{calls}]</TOOLCALL>", "<TOOLCALL>{calls}</TOOLCALL>"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(before_calls="\n", between_calls=", "),
     stop=("<SPECIAL_12>", "<|eot_id|>"),
     prompt=Prompt(turn=("<SPECIAL_11>",)),
     request=RequestFacts(
@@ -45,7 +45,7 @@ NEMOTRON_V3 = replace(
         reasoning_aliases=("nemotron_v3", "nemotron_3", "nemotron3", "nano_v3"),
         fingerprint=("truncate_history_thinking",),
     ),
-    section=QWEN_SECTION,
+    writing=Writing(before_calls="\n", between_calls="\n", section_per_call=True),
     reasoning=THINK_LINES,
     request=RequestFacts(
         calls_special=False, forced=JSON_FIRST, eos=IM_END, thinking=replace(SEEDED, strip="<think>")

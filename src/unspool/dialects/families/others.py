@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Prompt, Values
+from .._declaration import Dialect, Envelope, Family, Habits, Prompt, Values, Writing
 from .._family_request_facts import (
     ALWAYS,
     FRAMED,
@@ -39,6 +39,7 @@ INTERNLM2 = Dialect(
         "<|action_start|><|plugin|>\n{envelope}<|action_end|>",
         "<|action_start|> <|plugin|>\n{envelope}<|action_end|>",
     ),
+    writing=Writing(between_calls="\n"),
     envelope=Envelope(args_keys=("parameters", "arguments")),
     stop=CHATML_STOPS,
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=IM_END, thinking=HYBRID),
@@ -49,7 +50,7 @@ JAMBA = Dialect(
     family=Family("Jamba 1.5 to 1.7", model_names=("Jamba",)),
     section=("<tool_calls>[{calls}]</tool_calls>", "<tool_calls>{calls}</tool_calls>"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     stop=("<|endoftext|>", "<|eom|>"),
     request=RequestFacts(
         calls_special=True, forced=JSON_FIRST, eos=("<|endoftext|>", "<|eom|>"), thinking=UNSWITCHED
@@ -60,13 +61,13 @@ APRIEL = Dialect(
     name="apriel",
     family=Family("Apriel 1.5 and 1.6", model_names=("Apriel",), fingerprint=("[BEGIN FINAL RESPONSE]",)),
     section=(
-        "\n<tool_calls>[{calls}]</tool_calls>",
-        "\n<tool_calls>{calls}</tool_calls>",
+        "<tool_calls>[{calls}]</tool_calls>",
+        "<tool_calls>{calls}</tool_calls>",
         "<tool_call>[{calls}]</tool_call>",
         "<tool_call>{calls}</tool_call>",
     ),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(before_calls="\n", between_calls=", "),
     also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
         "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
@@ -94,7 +95,7 @@ APERTUS = Dialect(
         "<|tools_prefix|>{calls}<|tools_suffix|>",
     ),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     envelope=Envelope(keyed=True),
     reasoning=("<|inner_prefix|>{text}<|inner_suffix|>",),
     stop=("<|assistant_end|>",),
@@ -112,7 +113,7 @@ PHI4MINI = Dialect(
     family=Family("Phi-4-mini", model_names=("Phi 4 mini",), aliases=("phi4_mini_json", "phi4")),
     section=("functools[{calls}]", "functools{calls}", "<|tool_call|>[{calls}]<|/tool_call|>"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     stop=("<|end|>", "<|endoftext|>"),
     request=RequestFacts(
         calls_special=False, forced=JSON_FIRST, eos=("<|end|>", "<|endoftext|>"), thinking=UNSWITCHED
@@ -126,7 +127,6 @@ INKLING = Dialect(
         "<|content_invoke_tool_json|>{envelope}<|end_message|>",
         "<|message_model|>{_}<|content_invoke_tool_json|>{envelope}<|end_message|>",
     ),
-    sep=("",),
     envelope=Envelope(args_keys=("args", "arguments", "parameters")),
     reasoning=(
         "<|content_thinking|>{text}<|end_message|>",
@@ -174,12 +174,14 @@ LFM2 = Dialect(
         Section("[{calls}]<|tool_call_end|>", only_at_start=True, declared_only=True),
     ),
     call=("{name}{args}", "{envelope}"),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     args="loose",
-    drop=(
-        "[{calls}]<|tool_call_end|>",
-        "{calls}]<|tool_call_end|>",
-        "{calls}<|tool_call_end|>",
+    habits=Habits(
+        repeated_calls=(
+            "[{calls}]<|tool_call_end|>",
+            "{calls}]<|tool_call_end|>",
+            "{calls}<|tool_call_end|>",
+        )
     ),
     stop=CHATML_STOPS,
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=IM_END, thinking=UNSWITCHED),
@@ -190,7 +192,7 @@ SARASHINA = Dialect(
     family=Family("Sarashina", model_names=("Sarashina",)),
     section=("<|tool_calls|>[{calls}]", "<|tool_calls|>{calls}", Section("[{calls}]", only_at_start=True)),
     call=("{envelope:python}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     reasoning=(),
     drop=("<|tool_calls|>",),
     stop=("</s>",),
@@ -204,7 +206,6 @@ SOLAR_OPEN = Dialect(
     family=Family("Solar-Open", model_names=("Solar Open",)),
     section=("<|tool_calls|>{calls}<|calls|>", "{calls}"),
     call=("<|tool_call:begin|>{id}<|tool_call:name|>{name}<|tool_call:args|>{args}<|tool_call:end|>",),
-    sep=("",),
     id_format=IdFormat("{random}", length=10),
     reasoning=("<|think|>{text}<|end|>",),
     content=("<|content|>{text}<|end|>",),
@@ -245,7 +246,6 @@ PLAMO3 = Dialect(
     family=Family("PLaMo 3", model_names=("PLaMo 3",), reasoning_aliases=("plamo3",)),
     section=("<|plamo:begin_tool_requests:plamo|>{calls}<|plamo:end_tool_requests:plamo|>",),
     call=(PLAMO_HEAD + "{args}" + PLAMO_TAIL, PLAMO_HEAD + "\n" + PLAMO_TAIL),
-    sep=("",),
     reasoning=("<|plamo:begin_think:plamo|>{text}<|plamo:end_think:plamo|>",),
     stop=("<|plamo:tag|>",),
     request=RequestFacts(
@@ -261,9 +261,9 @@ PLAMO3 = Dialect(
 DOTS = Dialect(
     name="dots",
     family=Family("dots", model_names=("dots",), aliases=("dots3",), reasoning_aliases=("dots",)),
-    section=("\n<dots_function_call>\n{calls}</dots_function_call>",),
+    section=("<dots_function_call>\n{calls}</dots_function_call>",),
     call=('<invoke name="{name}">\n{params}</invoke>\n', "{envelope}"),
-    sep=("",),
+    writing=Writing(before_calls="\n"),
     param=('<parameter name="{key}">{value}</parameter>\n',),
     stop=CHATML_STOPS,
     request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=HYBRID),
@@ -272,11 +272,11 @@ DOTS = Dialect(
 LONGCAT = Dialect(
     name="longcat",
     family=Family("LongCat-Flash", model_names=("LongCat",)),
-    section=("\n{calls}",),
     call=(
         "<longcat_tool_call>\n{envelope}\n</longcat_tool_call>",
         "<longcat_tool_call>{name}\n{params}</longcat_tool_call>",
     ),
+    writing=Writing(before_calls="\n", between_calls="\n"),
     param=("<longcat_arg_key>{key}</longcat_arg_key>\n<longcat_arg_value>{value}</longcat_arg_value>\n",),
     values=Values(python=True),
     reasoning=("<longcat_think>\n{text}\n</longcat_think>\n",),
@@ -298,7 +298,7 @@ K2_HORIZON = Dialect(
         "<ifm|tool_call>{envelope}</ifm|tool_call>",
         "{envelope}",
     ),
-    sep=("", ","),
+    separators=(",",),
     param=(
         "<ifm|arg_key>{key}</ifm|arg_key>\n<ifm|arg_value>{value}</ifm|arg_value>\n",
         "<ifm|arg_key>{key}</ifm|arg_key>\n<ifm|arg_type>{type}</ifm|arg_type>\n<ifm|arg_value>{value}</ifm|arg_value>\n",

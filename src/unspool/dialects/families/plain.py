@@ -1,6 +1,6 @@
 """Dialects that do not belong to a family: JSON from any model, and text that is passed on unchanged."""
 
-from .._declaration import Dialect, Envelope, Family
+from .._declaration import Dialect, Envelope, Family, Writing
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
 from .._placed_templates import Section
 from ._shared import JSON, JSON_FIRST, LLAMA_STOPS
@@ -15,7 +15,8 @@ GENERIC_JSON = Dialect(
         "```json\n{calls}\n```",
     ),
     call=("{envelope}",),
-    sep=(", ", ";"),
+    writing=Writing(between_calls=", "),
+    separators=(";",),
     envelope=Envelope(name_keys=("name", "function")),
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),

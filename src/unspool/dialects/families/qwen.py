@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Values, Writing
 from .._family_request_facts import ALWAYS, HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from .._placed_templates import Section
 from ._shared import (
@@ -47,9 +47,10 @@ HERMES = Dialect(
         ),
         reasoning_aliases=("qwen3", "qwen3_thinking", "holo2", "basic", "base"),
     ),
-    section=("\n{calls}", "<tool_call>[{calls}]</tool_call>"),
+    section=("{calls}", "<tool_call>[{calls}]</tool_call>"),
     call=("<tool_call>\n{envelope}\n</tool_call>", "{envelope}"),
-    sep=("\n", ","),
+    writing=Writing(before_calls="\n", between_calls="\n"),
+    separators=(",",),
     also_accepts=QWEN_BODY + GLM_BODY,
     stop=(*CHATML_STOPS, "<sep>"),
     request=RequestFacts(
@@ -110,9 +111,9 @@ QWEN3_CODER = Dialect(
         ),
         reasoning_aliases=("nanbeige",),
     ),
-    section=("\n\n<tool_call>\n{calls}\n</tool_call>", Section("{calls}", declared_only=True)),
-    section_per_call=True,
+    section=("<tool_call>\n{calls}\n</tool_call>", Section("{calls}", declared_only=True)),
     call=("<function={name}>\n{params}</function>",),
+    writing=Writing(before_calls="\n\n", between_calls="\n", section_per_call=True),
     param=(QWEN_PARAM,),
     also_accepts=JSON_BODY + GLM_BODY,
     values=Values(python=True),
@@ -126,9 +127,6 @@ QWEN3_CODER = Dialect(
     ),
 )
 
-QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", Section("{calls}", declared_only=True))
-"""Templates of a section that begins with one newline; Qwen's own template has two newlines there."""
-
 # MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
 # newlines, so MiMo uses the same template, although `render` then writes the newlines.
 MIMO = replace(
@@ -140,7 +138,7 @@ MIMO = replace(
         reasoning_aliases=("mimo",),
         fingerprint=("model_type: mimo_v2",),
     ),
-    section=QWEN_SECTION,
+    writing=Writing(before_calls="\n", between_calls="\n", section_per_call=True),
     reasoning=THINK_LINES,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=HYBRID),
 )
@@ -149,7 +147,7 @@ SEED_OSS = replace(
     QWEN3_CODER,
     name="seed_oss",
     family=Family("Seed-OSS", model_names=("Seed OSS",), reasoning_aliases=("seed_oss",)),
-    section=("\n\n<seed:tool_call>\n{calls}\n</seed:tool_call>", Section("{calls}", declared_only=True)),
+    section=("<seed:tool_call>\n{calls}\n</seed:tool_call>", Section("{calls}", declared_only=True)),
     param=("<parameter={key}>{value}</parameter>\n",),
     also_accepts=(),
     reasoning=("<seed:think>{text}</seed:think>\n",),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Writing
 from .._family_request_facts import ALWAYS, RequestFacts
 from .._placed_templates import Section
 from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, THINK_LINES
@@ -19,7 +19,8 @@ STEP3 = Dialect(
         f"<｜tool_call_begin｜>{STEP3_INVOKE}<｜tool_call_end｜>",
         STEP3_INVOKE,
     ),
-    sep=("\n", "<｜tool_sep｜>"),
+    writing=Writing(between_calls="\n"),
+    separators=("<｜tool_sep｜>",),
     param=('<steptml:parameter name="{key}">{value}</steptml:parameter>\n',),
     stop=CHATML_STOPS,
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=(), thinking=ALWAYS),
@@ -30,7 +31,7 @@ STEP3P5 = replace(
     name="step3p5",
     family=Family("Step-3.5", model_names=("Step 3.5", "StepFun 3.5"), reasoning_aliases=("step3p5",)),
     section=("<tool_call>\n{calls}\n</tool_call>", Section("{calls}", declared_only=True)),
-    sep=("",),
+    writing=Writing(section_per_call=True),
     reasoning=THINK_LINES,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=IM_END, thinking=ALWAYS),
 )

@@ -18,7 +18,7 @@ from ..._core.token_ids.tokenizer_adapters import substitute
 from ...dialects import CONTROL_TOKEN, SWITCHES, Dialect, RequestFacts, facts_of, get_dialect
 from ...dialects._placed_templates import Section, Wrapper
 from ...dialects.parse_templates import Literal as LiteralPiece
-from ...dialects.parse_templates import has_placeholder, parse_template, template_text
+from ...dialects.parse_templates import parse_template, template_text
 from ...errors import SpecError, UsageError
 from ...message import Message
 from ...parser import parse
@@ -105,7 +105,7 @@ class _Doctor:
             ("calls", dialect.section[:1] if dialect.call else ()),
             ("call", dialect.call[:1]),
             ("parameter", dialect.param[:1]),
-            ("other", [template for template in dialect.drop if not has_placeholder(template, "calls")]),
+            ("other", (*dialect.drop, *dialect.habits.drop_text)),
             ("end", [self.end_marker] if self.end_marker else dialect.stop[:1]),
         ]
         if dialect.frame is not None:
