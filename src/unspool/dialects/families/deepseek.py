@@ -49,6 +49,20 @@ R1_THINKING = replace(
     caution="the template of DeepSeek R1 has no switch, so the model may reason all the same",
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weat\
+#   her
+#   ```json
+#   {"city": "Paris", "days": 3}
+#   ```<｜tool▁call▁end｜>
+#   <｜tool▁call▁begin｜>function<｜tool▁sep｜>now
+#   ```json
+#   {}
+#   ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
 DEEPSEEK_V3 = Dialect(
     name="deepseek_v3",
     family=Family(
@@ -76,6 +90,10 @@ DEEPSEEK_V3 = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<｜tool▁calls▁begin｜><｜too\
+#   l▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris", "days": 3}<｜tool▁call▁end\
+#   ｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>
 DEEPSEEK_V3_1 = Dialect(
     name="deepseek_v3_1",
     family=Family(
@@ -103,6 +121,17 @@ DEEPSEEK_V3_1 = Dialect(
 
 # -- XML tags with a prefix; the attribute `string` shows whether a value is a string
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.
+#
+#   <｜DSML｜function_calls>
+#   <｜DSML｜invoke name="get_weather">
+#   <｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>
+#   <｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>
+#   </｜DSML｜invoke>
+#   <｜DSML｜invoke name="now">
+#   </｜DSML｜invoke>
+#   </｜DSML｜function_calls>
 DEEPSEEK_V3_2 = Dialect(
     name="deepseek_v3_2",
     family=Family(
@@ -135,6 +164,17 @@ DEEPSEEK_V3_2 = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.
+#
+#   <｜DSML｜tool_calls>
+#   <｜DSML｜invoke name="get_weather">
+#   <｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>
+#   <｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>
+#   </｜DSML｜invoke>
+#   <｜DSML｜invoke name="now">
+#   </｜DSML｜invoke>
+#   </｜DSML｜tool_calls>
 DEEPSEEK_V4 = replace(
     DEEPSEEK_V3_2,
     name="deepseek_v4",
@@ -158,6 +198,17 @@ DEEPSEEK_V4 = replace(
     ),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.
+#
+#   <｜DSML｜ calls>
+#   <｜DSML｜ invoke name="get_weather">
+#   <｜DSML｜ parameter name="city" string="true">Paris</｜DSML｜ parameter>
+#   <｜DSML｜ parameter name="days" string="false">3</｜DSML｜ parameter>
+#   </｜DSML｜ invoke>
+#   <｜DSML｜ invoke name="now">
+#   </｜DSML｜ invoke>
+#   </｜DSML｜ calls>
 DEEPSEEK_V41 = replace(
     DEEPSEEK_V3_2,
     name="deepseek_v41",

@@ -7,6 +7,11 @@ from .._family_request_facts import HYBRID, NO_REASONING, RequestFacts
 from .._placed_templates import Section, Wrapper
 from ._shared import JSON_FIRST
 
+# Sample output:
+#   <|channel>thought
+#   The user wants the weather.
+#   <channel|>Let me check.<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:3}\
+#   <tool_call|><|tool_call>call:now{}<tool_call|>
 GEMMA4 = Dialect(
     name="gemma4",
     family=Family(
@@ -39,6 +44,9 @@ GEMMA4 = Dialect(
     ),
 )
 
+# Sample output:
+#   Let me check.<start_function_call>call:get_weather{city:<escape>Paris<escape>,da\
+#   ys:3}<end_function_call><start_function_call>call:now{}<end_function_call>
 FUNCTIONGEMMA = Dialect(
     name="functiongemma",
     family=Family("FunctionGemma", model_names=("FunctionGemma",), aliases=("function_gemma",)),

@@ -10,6 +10,9 @@ from ._shared import JSON_FIRST
 GIGACHAT_EOS = ("<|message_sep|>", "</s>")
 GIGACHAT_PROMPT = ("assistant<|role_sep|>",)
 
+# Sample output:
+#   Let me check.<|function_call|>{"name": "get_weather", "arguments": {"city": "Par\
+#   is", "days": 3}}<|function_call|>{"name": "now", "arguments": {}}
 GIGACHAT3 = Dialect(
     name="gigachat3",
     family=Family("GigaChat 3.0 and 3.1", model_names=("GigaChat 3", "GigaChat 3.0", "GigaChat 3.1")),
@@ -36,6 +39,21 @@ GIGACHAT3 = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#
+#   <｜GCML｜tool_calls>
+#   <｜GCML｜invoke name="get_weather">
+#   <｜GCML｜parameter name="city" string="true">Paris</｜GCML｜parameter>
+#   <｜GCML｜parameter name="days" string="false">3</｜GCML｜parameter>
+#   </｜GCML｜invoke>
+#   <｜GCML｜invoke name="now">
+#   </｜GCML｜invoke>
+#   </｜GCML｜tool_calls>
 GIGACHAT35 = Dialect(
     name="gigachat35",
     family=Family("GigaChat 3.5", model_names=("GigaChat 3.5",), reasoning_aliases=("gigachat35",)),

@@ -22,6 +22,17 @@ GLM_SEEDED = replace(SEEDED, seed="<think>")
 GLM_ALSO_ACCEPTS = JSON_BODY + QWEN_BODY
 GLM_VALUES = Values(escaped_newlines=True)
 
+# Sample output:
+#   <think>The user wants the weather.</think>
+#   Let me check.
+#   <tool_call>get_weather
+#   <arg_key>city</arg_key>
+#   <arg_value>Paris</arg_value>
+#   <arg_key>days</arg_key>
+#   <arg_value>3</arg_value>
+#   </tool_call>
+#   <tool_call>now
+#   </tool_call>
 GLM45 = Dialect(
     name="glm45",
     family=Family(
@@ -55,6 +66,17 @@ LAGUNA_ROLES = (
     ),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>
+#   Let me check.
+#   <tool_call>get_weather
+#   <arg_key>city</arg_key>
+#   <arg_value>Paris</arg_value>
+#   <arg_key>days</arg_key>
+#   <arg_value>3</arg_value>
+#   </tool_call>
+#   <tool_call>now
+#   </tool_call>
 POOLSIDE_V1 = replace(
     GLM45,
     name="poolside_v1",
@@ -80,6 +102,10 @@ POOLSIDE_V1 = replace(
 
 # -- dialects without newlines between the tags
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather<ar\
+#   g_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><arg_valu\
+#   e>3</arg_value></tool_call><tool_call>now</tool_call>
 GLM47 = Dialect(
     name="glm47",
     family=Family(
@@ -105,6 +131,10 @@ GLM47 = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather<ar\
+#   g_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><arg_valu\
+#   e>3</arg_value></tool_call><tool_call>now</tool_call>
 LING3 = replace(
     GLM47,
     name="ling3",
@@ -119,6 +149,10 @@ LING3 = replace(
     request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=GLM_SEEDED),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather<ar\
+#   g_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><arg_valu\
+#   e>3</arg_value></tool_call><tool_call>now</tool_call>
 SPARK25 = replace(
     GLM47,
     name="spark25",
@@ -129,6 +163,11 @@ SPARK25 = replace(
     request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=HYBRID),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<iquest_tool_call>get_wea\
+#   ther<arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><a\
+#   rg_value>3</arg_value></iquest_tool_call><iquest_tool_call>now</iquest_tool_call\
+#   >
 IQUEST_Q1 = replace(
     GLM47,
     name="iquest_q1",

@@ -10,6 +10,13 @@ from .qwen import HERMES, QWEN3_CODER
 
 GRANITE_PROMPT = ("<|end_of_role|>",)
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.<function_call> {"name": "get_weather", "arguments": {"city": "Pari\
+#   s", "days": 3}}<function_call> {"name": "now", "arguments": {}}
 GRANITE_20B_FC = Dialect(
     name="granite_20b_fc",
     family=Family("granite-20b-functioncalling", model_names=("Granite 20B functioncalling",)),
@@ -18,6 +25,12 @@ GRANITE_20B_FC = Dialect(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|endoftext|>",), thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   Here is my thought process:The user wants the weather.Here is my response:<respo\
+#   nse>
+#   Let me check.
+#   </response><|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris", \
+#   "days": 3}}, {"name": "now", "arguments": {}}]
 GRANITE = Dialect(
     name="granite",
     family=Family(
@@ -52,6 +65,18 @@ GRANITE = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <tool_call>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   </tool_call>
+#   <tool_call>
+#   {"name": "now", "arguments": {}}
+#   </tool_call>
 GRANITE4 = replace(
     HERMES,
     name="granite4",
@@ -70,6 +95,25 @@ GRANITE4 = replace(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#   Let me check.
+#   <tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call>
+#   <tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 GRANITE42 = replace(
     QWEN3_CODER,
     name="granite42",

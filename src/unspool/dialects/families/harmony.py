@@ -19,6 +19,12 @@ HARMONY_FIELDS = (" to={to}", "<|channel|>{channel}", "<|constrain|>{format}")
 HARMONY_EFFORTS = (("low", "low"), ("medium", "medium"), ("high", "high"))
 FRAME_START = "<|start|>assistant"
 
+# Sample output:
+#   <|channel|>analysis<|message|>The user wants the weather.<|end|><|start|>assista\
+#   nt<|channel|>final<|message|>Let me check.<|end|><|start|>assistant<|channel|>co\
+#   mmentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris", \
+#   "days": 3}<|call|><|start|>assistant<|channel|>commentary to=functions.now <|con\
+#   strain|>json<|message|>{}<|call|>
 HARMONY = Dialect(
     name="harmony",
     family=Family(
@@ -66,6 +72,10 @@ HARMONY = Dialect(
     ),
 )
 
+# Sample output:
+#   analysisThe user wants the weather.assistantfinalLet me check.assistantcommentar\
+#   y to=functions.get_weather json{"city": "Paris", "days": 3}
+#   assistantcommentary to=functions.now json{}
 HARMONY_STRIPPED = Dialect(
     name="harmony_stripped",
     family=Family("gpt-oss behind a detokenizer that removed the control tokens"),
@@ -82,6 +92,17 @@ HARMONY_STRIPPED = Dialect(
     ),
 )
 
+# Sample output:
+#   <|channel|>analysis<|message|>The user wants the weather.<|end|><|start|>assista\
+#   nt<|channel|>final<|message|>Let me check.<|end|><|start|>assistant to=get_weath\
+#   er<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name="city">
+#   Paris
+#   </rfl:parameter>
+#   <rfl:parameter name="days">
+#   3
+#   </rfl:parameter>
+#   <|end|><|start|>assistant to=now<|channel|>analysis <|constrain|>xml<|message|><\
+#   |end|>
 BEAM = Dialect(
     name="beam",
     family=Family("Beam 1.0", model_names=("Beam 1.0",), reasoning_aliases=("beam",)),
@@ -109,6 +130,19 @@ BEAM = Dialect(
     ),
 )
 
+# Sample output:
+#    to=self<|message|>The user wants the weather.<|eom|><|start|>assistant to=user<\
+#   |message|>Let me check.<|eom|><|start|>assistant to=get_weather<|message|><atem:\
+#   function_calls>
+#   <atem:invoke name="get_weather">
+#   <atem:parameter name="city">Paris</atem:parameter>
+#   <atem:parameter name="days">3</atem:parameter>
+#   </atem:invoke>
+#   </atem:function_calls><|eom|><|start|>assistant to=now<|message|><atem:function_\
+#   calls>
+#   <atem:invoke name="now">
+#   </atem:invoke>
+#   </atem:function_calls><|eom|>
 MUSE_GLIMMER = Dialect(
     name="muse_glimmer",
     family=Family(

@@ -20,6 +20,9 @@ PYTHON_MARKERS = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
 """Markers around calls.  They are removed from the output if there are no calls between them."""
 FUNCTIONARY_EOS = ("<|eot_id|>", "<|eom_id|>")
 
+# Sample output:
+#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}; {"name": "n\
+#   ow", "parameters": {}}
 LLAMA3_JSON = Dialect(
     name="llama3_json",
     family=Family(
@@ -41,6 +44,9 @@ LLAMA3_JSON = Dialect(
     ),
 )
 
+# Sample output:
+#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}; {"name": "n\
+#   ow", "parameters": {}}
 LLAMA4_JSON = replace(
     LLAMA3_JSON,
     name="llama4_json",
@@ -55,6 +61,12 @@ LLAMA4_JSON = replace(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=NO_REASONING),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.[get_weather(city="Paris", days=3), now()]
 PYTHONIC = Dialect(
     name="pythonic",
     family=Family(
@@ -83,6 +95,8 @@ PYTHONIC = Dialect(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   [get_weather(city="Paris", days=3), now()]
 WATT = replace(
     PYTHONIC,
     name="watt",
@@ -95,6 +109,13 @@ WATT = replace(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}, {"name": "n\
+#   ow", "arguments": {}}]
 XLAM = Dialect(
     name="xlam",
     family=Family("xLAM", model_names=("xLAM",), fingerprint=("tool_call_name",)),
@@ -112,6 +133,9 @@ XLAM = Dialect(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   Let me check. functools[{"name": "get_weather", "arguments": {"city": "Paris", "\
+#   days": 3}}, {"name": "now", "arguments": {}}]
 FIREFUNCTION = Dialect(
     name="firefunction",
     family=Family(
@@ -125,6 +149,9 @@ FIREFUNCTION = Dialect(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
 )
 
+# Sample output:
+#   Let me check.<function=get_weather>{"city": "Paris", "days": 3}</function><funct\
+#   ion=now>{}</function>
 FUNCTIONARY = Dialect(
     name="functionary",
     family=Family(
@@ -138,6 +165,11 @@ FUNCTIONARY = Dialect(
     request=RequestFacts(calls_special=True, forced=NATIVE_FIRST, eos=FUNCTIONARY_EOS, thinking=NO_REASONING),
 )
 
+# Sample output:
+#   all
+#   Let me check.>>>get_weather
+#   {"city": "Paris", "days": 3}>>>now
+#   {}
 FUNCTIONARY_V32 = Dialect(
     name="functionary_v32",
     family=Family(

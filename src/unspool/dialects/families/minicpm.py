@@ -7,6 +7,14 @@ from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER
 
+# Sample output:
+#   <|thought_start|>The user wants the weather.<|thought_end|>Let me check.<|tool_c\
+#   all_start|>
+#   ```python
+#   get_weather(city="Paris", days=3)
+#   now()
+#   ```
+#   <|tool_call_end|>
 MINICPM = Dialect(
     name="minicpm",
     family=Family("MiniCPM 3 and 4", model_names=("MiniCPM3", "MiniCPM4")),
@@ -25,6 +33,15 @@ MINICPM = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <function name="get_weather"><param name="city">Paris</param><param name="days">\
+#   3</param></function>
+#   <function name="now"></function>
 MINICPM5 = Dialect(
     name="minicpm5",
     family=Family("MiniCPM5", model_names=("MiniCPM5",)),
@@ -46,6 +63,25 @@ MINICPM5 = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#   Let me check.
+#   <tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call>
+#   <tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 MINICPMV = replace(
     QWEN3_CODER,
     name="minicpmv",

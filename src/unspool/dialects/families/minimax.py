@@ -11,6 +11,16 @@ from .deepseek import DEEPSEEK_THINKING
 MINIMAX_EOS = ("[e~[",)
 MINIMAX_PROMPT = ("]~b]ai",)
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <tool_calls>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   {"name": "now", "arguments": {}}
+#   </tool_calls>
 MINIMAX_M1 = Dialect(
     name="minimax_m1",
     family=Family("MiniMax-M1, Text-01", model_names=("MiniMax M1", "MiniMax Text 01")),
@@ -25,6 +35,20 @@ MINIMAX_M1 = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <minimax:tool_call>
+#   <invoke name="get_weather">
+#   <parameter name="city">Paris</parameter>
+#   <parameter name="days">3</parameter>
+#   </invoke>
+#   <invoke name="now">
+#   </invoke>
+#   </minimax:tool_call>
 MINIMAX_M2 = Dialect(
     name="minimax_m2",
     family=Family(
@@ -49,6 +73,8 @@ MINIMAX_M2 = Dialect(
     ),
 )
 
+# Sample output:
+#   Let me check.
 MINIMAX_APPEND_THINK = Dialect(
     name="minimax_append_think",
     family=Family(
@@ -64,6 +90,13 @@ MINIMAX_APPEND_THINK = Dialect(
 
 MINIMAX_NAMESPACE = "]<]minimax[>["
 
+# Sample output:
+#   <mm:think>The user wants the weather.</mm:think>Let me check.]<]minimax[>[<tool_\
+#   call>
+#   ]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<city>Paris]<]minimax[>[</c\
+#   ity>]<]minimax[>[<days>3]<]minimax[>[</days>]<]minimax[>[</invoke>
+#   ]<]minimax[>[<invoke name="now">]<]minimax[>[</invoke>
+#   ]<]minimax[>[</tool_call>
 MINIMAX_M3 = Dialect(
     name="minimax_m3",
     family=Family(

@@ -18,6 +18,9 @@ MISTRAL_THINKING = Thinking(
 )
 MISTRAL_ARRAY = "[TOOL_CALLS][{calls}]"
 
+# Sample output:
+#   [THINK]The user wants the weather.[/THINK]Let me check.[TOOL_CALLS]get_weather[A\
+#   RGS]{"city": "Paris", "days": 3}[TOOL_CALLS]now[ARGS]{}
 MISTRAL_V11 = Dialect(
     name="mistral_v11",
     family=Family(
@@ -41,6 +44,10 @@ MISTRAL_V11 = Dialect(
     request=RequestFacts(calls_special=True, forced=NATIVE_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )
 
+# Sample output:
+#   [THINK]The user wants the weather.[/THINK]Let me check.[TOOL_CALLS][{"name": "ge\
+#   t_weather", "arguments": {"city": "Paris", "days": 3}}, {"name": "now", "argumen\
+#   ts": {}}]
 MISTRAL_V3 = replace(
     MISTRAL_V11,
     name="mistral_v3",
@@ -61,6 +68,9 @@ MISTRAL_V3 = replace(
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )
 
+# Sample output:
+#   [THINK]The user wants the weather.[/THINK]Let me check.[TOOL_CALLS]get_weather[A\
+#   RGS]{"city": "Paris", "days": 3}[TOOL_CALLS]now[ARGS]{}
 MISTRAL = replace(
     MISTRAL_V11,
     name="mistral",

@@ -7,6 +7,14 @@ from .._family_request_facts import ALWAYS, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}, {\
+#   "name": "now", "arguments": {}}]</TOOLCALL>
 NEMOTRON_JSON = Dialect(
     name="nemotron_json",
     family=Family(
@@ -35,6 +43,25 @@ NEMOTRON_JSON = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#   Let me check.
+#   <tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call>
+#   <tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 NEMOTRON_V3 = replace(
     QWEN3_CODER,
     name="nemotron_v3",

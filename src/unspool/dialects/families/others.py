@@ -27,6 +27,16 @@ from ._shared import (
 
 # -- calls as JSON objects
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.<|action_start|><|plugin|>
+#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}<|action_end|\
+#   >
+#   <|action_start|><|plugin|>
+#   {"name": "now", "parameters": {}}<|action_end|>
 INTERNLM2 = Dialect(
     name="internlm2",
     family=Family(
@@ -45,6 +55,13 @@ INTERNLM2 = Dialect(
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=IM_END, thinking=HYBRID),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.<tool_calls>[{"name": "get_weather", "arguments": {"city": "Paris",\
+#    "days": 3}}, {"name": "now", "arguments": {}}]</tool_calls>
 JAMBA = Dialect(
     name="jamba",
     family=Family("Jamba 1.5 to 1.7", model_names=("Jamba",)),
@@ -57,6 +74,13 @@ JAMBA = Dialect(
     ),
 )
 
+# Sample output:
+#   Here are my reasoning steps:
+#   The user wants the weather.
+#   [BEGIN FINAL RESPONSE]
+#   Let me check.
+#   <tool_calls>[{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}},\
+#    {"name": "now", "arguments": {}}]</tool_calls>
 APRIEL = Dialect(
     name="apriel",
     family=Family("Apriel 1.5 and 1.6", model_names=("Apriel",), fingerprint=("[BEGIN FINAL RESPONSE]",)),
@@ -85,6 +109,10 @@ APRIEL = Dialect(
     ),
 )
 
+# Sample output:
+#   <|inner_prefix|>The user wants the weather.<|inner_suffix|>Let me check.<|tools_\
+#   prefix|>[{"get_weather": {"city": "Paris", "days": 3}}, {"now": {}}]<|tools_suff\
+#   ix|>
 APERTUS = Dialect(
     name="apertus",
     family=Family(
@@ -108,6 +136,13 @@ APERTUS = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.functools[{"name": "get_weather", "arguments": {"city": "Paris", "d\
+#   ays": 3}}, {"name": "now", "arguments": {}}]
 PHI4MINI = Dialect(
     name="phi4mini",
     family=Family("Phi-4-mini", model_names=("Phi 4 mini",), aliases=("phi4_mini_json", "phi4")),
@@ -120,6 +155,11 @@ PHI4MINI = Dialect(
     ),
 )
 
+# Sample output:
+#   <|content_thinking|>The user wants the weather.<|end_message|><|content_text|>Le\
+#   t me check.<|end_message|><|content_invoke_tool_json|>{"name": "get_weather", "a\
+#   rgs": {"city": "Paris", "days": 3}}<|end_message|><|content_invoke_tool_json|>{"\
+#   name": "now", "args": {}}<|end_message|>
 INKLING = Dialect(
     name="inkling",
     family=Family("Inkling", model_names=("Inkling",), reasoning_aliases=("inkling",)),
@@ -160,6 +200,13 @@ INKLING = Dialect(
 
 # -- calls as Python code
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.<|tool_call_start|>[get_weather(city="Paris", days=3), now()]<|tool\
+#   _call_end|>
 LFM2 = Dialect(
     name="lfm2",
     family=Family(
@@ -187,6 +234,9 @@ LFM2 = Dialect(
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=IM_END, thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   Let me check.<|tool_calls|>[{"name": "get_weather", "arguments": {"city": "Paris\
+#   ", "days": 3}}, {"name": "now", "arguments": {}}]
 SARASHINA = Dialect(
     name="sarashina",
     family=Family("Sarashina", model_names=("Sarashina",)),
@@ -201,6 +251,11 @@ SARASHINA = Dialect(
 
 # -- calls with the name before the arguments
 
+# Sample output:
+#   <|think|>The user wants the weather.<|end|><|content|>Let me check.<|end|><|tool\
+#   _calls|><|tool_call:begin|>0<|tool_call:name|>get_weather<|tool_call:args|>{"cit\
+#   y": "Paris", "days": 3}<|tool_call:end|><|tool_call:begin|>1<|tool_call:name|>no\
+#   w<|tool_call:args|>{}<|tool_call:end|><|calls|>
 SOLAR_OPEN = Dialect(
     name="solar_open",
     family=Family("Solar-Open", model_names=("Solar Open",)),
@@ -241,6 +296,16 @@ PLAMO_HEAD = (
 )
 PLAMO_TAIL = "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
 
+# Sample output:
+#   <|plamo:begin_think:plamo|>The user wants the weather.<|plamo:end_think:plamo|>L\
+#   et me check.<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|\
+#   ><|plamo:begin_tool_name:plamo|>get_weather<|plamo:end_tool_name:plamo|><|plamo:\
+#   begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{"city": "Paris"\
+#   , "days": 3}<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|\
+#   plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>now<|plamo:end_to\
+#   ol_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plam\
+#   o:msg|>{}<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|pla\
+#   mo:end_tool_requests:plamo|>
 PLAMO3 = Dialect(
     name="plamo3",
     family=Family("PLaMo 3", model_names=("PLaMo 3",), reasoning_aliases=("plamo3",)),
@@ -258,6 +323,20 @@ PLAMO3 = Dialect(
 
 # -- calls with tagged parameters
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <dots_function_call>
+#   <invoke name="get_weather">
+#   <parameter name="city">Paris</parameter>
+#   <parameter name="days">3</parameter>
+#   </invoke>
+#   <invoke name="now">
+#   </invoke>
+#   </dots_function_call>
 DOTS = Dialect(
     name="dots",
     family=Family("dots", model_names=("dots",), aliases=("dots3",), reasoning_aliases=("dots",)),
@@ -269,6 +348,17 @@ DOTS = Dialect(
     request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=HYBRID),
 )
 
+# Sample output:
+#   <longcat_think>
+#   The user wants the weather.
+#   </longcat_think>
+#   Let me check.
+#   <longcat_tool_call>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   </longcat_tool_call>
+#   <longcat_tool_call>
+#   {"name": "now", "arguments": {}}
+#   </longcat_tool_call>
 LONGCAT = Dialect(
     name="longcat",
     family=Family("LongCat-Flash", model_names=("LongCat",)),
@@ -285,6 +375,15 @@ LONGCAT = Dialect(
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   <ifm|think>The user wants the weather.</ifm|think>Let me check.<ifm|tool_calls><\
+#   ifm|tool_call>get_weather
+#   <ifm|arg_key>city</ifm|arg_key>
+#   <ifm|arg_value>Paris</ifm|arg_value>
+#   <ifm|arg_key>days</ifm|arg_key>
+#   <ifm|arg_value>3</ifm|arg_value>
+#   </ifm|tool_call><ifm|tool_call>now
+#   </ifm|tool_call></ifm|tool_calls>
 K2_HORIZON = Dialect(
     name="k2_horizon",
     family=Family("K2 Horizon", model_names=("K2 Horizon",), reasoning_aliases=("k2_horizon",)),

@@ -5,6 +5,13 @@ from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
 from .._placed_templates import Section
 from ._shared import JSON, JSON_FIRST, LLAMA_STOPS
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}, {"name": "n\
+#   ow", "arguments": {}}]
 GENERIC_JSON = Dialect(
     name="generic_json",
     family=Family("guided output, unknown models", aliases=("json", "default")),
@@ -22,6 +29,8 @@ GENERIC_JSON = Dialect(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   Let me check.
 PASSTHROUGH = Dialect(
     name="passthrough",
     family=Family("any: everything is content, markup included", aliases=("identity", "plain")),

@@ -20,6 +20,18 @@ from ._shared import (
 # -- a JSON object in tags
 # One Hermes prompt asks for a <scratch_pad>; the text in a scratch pad is ordinary content.
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <tool_call>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   </tool_call>
+#   <tool_call>
+#   {"name": "now", "arguments": {}}
+#   </tool_call>
 HERMES = Dialect(
     name="hermes",
     family=Family(
@@ -69,6 +81,18 @@ HERMES = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <tool_call>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   </tool_call>
+#   <tool_call>
+#   {"name": "now", "arguments": {}}
+#   </tool_call>
 TRINITY = replace(
     HERMES,
     name="trinity",
@@ -79,6 +103,20 @@ TRINITY = replace(
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   <response>
+#   Let me check.
+#   </response>
+#   <tool_call>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   </tool_call>
+#   <tool_call>
+#   {"name": "now", "arguments": {}}
+#   </tool_call>
 ERNIE45 = replace(
     HERMES,
     name="ernie45",
@@ -93,6 +131,27 @@ ERNIE45 = replace(
 
 # -- tagged parameters, with the name in the tag
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#
+#   <tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call>
+#   <tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 QWEN3_CODER = Dialect(
     name="qwen3_coder",
     family=Family(
@@ -129,6 +188,25 @@ QWEN3_CODER = Dialect(
 
 # MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
 # newlines, so MiMo uses the same template, although `render` then writes the newlines.
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#   Let me check.
+#   <tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call>
+#   <tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 MIMO = replace(
     QWEN3_CODER,
     name="mimo",
@@ -143,6 +221,20 @@ MIMO = replace(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=HYBRID),
 )
 
+# Sample output:
+#   <seed:think>The user wants the weather.</seed:think>
+#   Let me check.
+#
+#   <seed:tool_call>
+#   <function=get_weather>
+#   <parameter=city>Paris</parameter>
+#   <parameter=days>3</parameter>
+#   </function>
+#   </seed:tool_call>
+#   <seed:tool_call>
+#   <function=now>
+#   </function>
+#   </seed:tool_call>
 SEED_OSS = replace(
     QWEN3_CODER,
     name="seed_oss",

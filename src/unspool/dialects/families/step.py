@@ -10,6 +10,20 @@ from .qwen import QWEN3_CODER
 
 STEP3_INVOKE = '<steptml:invoke name="{name}">\n{params}</steptml:invoke>\n'
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.<｜tool_calls_begin｜>
+#   <｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="get_weather">
+#   <steptml:parameter name="city">Paris</steptml:parameter>
+#   <steptml:parameter name="days">3</steptml:parameter>
+#   </steptml:invoke>
+#   <｜tool_call_end｜>
+#   <｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="now">
+#   </steptml:invoke>
+#   <｜tool_call_end｜><｜tool_calls_end｜>
 STEP3 = Dialect(
     name="step3",
     family=Family("Step-3", model_names=("Step 3",), reasoning_aliases=("step3",)),
@@ -26,6 +40,23 @@ STEP3 = Dialect(
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=(), thinking=ALWAYS),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#   Let me check.<tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call><tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 STEP3P5 = replace(
     QWEN3_CODER,
     name="step3p5",
