@@ -207,7 +207,10 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to search for": ({"call": ("{id}<c>{name}{args}</c>",)}, "begins with a placeholder"),
     "an id after the arguments": ({"call": ("<c>{name}{args}{id}</c>",)}, "{id} comes after {args}"),
     "an opener of whitespace only": ({"call": ("\n  {name}{args}\n",)}, "no opener"),
-    "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "only_at_start=True"),
+    "nothing to search for in a bare section": (
+        {"call": ("{name}{args}",)},
+        "text before calls into section",
+    ),
     "a section without calls": ({"call": CALL, "section": ("<calls></calls>",)}, "{calls}"),
     "a section with two": ({"call": CALL, "section": ("{calls}|{calls}",)}, "once"),
     "a section with a name": ({"call": CALL, "section": ("<{name}>{calls}",)}, "{name}"),

@@ -243,12 +243,12 @@ class _Check:
                 and (found[0] == "name" or not only_at_start(section))
                 and self.is_only_call(template)
             ):
+                at_start = ", or write Section(..., only_at_start=True) if calls begin the answer"
                 self.fail(
                     place,
                     template,
-                    f"it begins with a placeholder, and section {section!r} has no opener either: put the "
-                    "text before calls into section, or Section(..., only_at_start=True) where calls begin "
-                    "the answer",
+                    f"it begins with a placeholder, and section {short(section)} has no opener either: put "
+                    f"the text before calls into section{at_start if found[0] != 'name' else ''}",
                 )
 
     def is_only_call(self, template: str) -> bool:
