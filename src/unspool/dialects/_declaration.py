@@ -18,14 +18,20 @@ A dialect consists of templates that look like the model's output, with placehol
 ``{_}``          any text except markup; the text is ignored
 ===============  ==============================================================
 
-``render`` writes the whitespace of a template unchanged.  The parser accepts any amount of whitespace in
-place of a line break in the template, and between a marker and a placeholder for arguments.  Around
-``{value}``, and around ``{text}`` in a ``content`` template, whitespace is data.  At these positions a line
-break in the template matches one optional newline.
+The grammar of templates:
 
-A sequence of ``key="{placeholder}"`` is parsed as attributes, which may be in any order and have any kind of
-quotes.  Unknown attributes are ignored.  If a template contains the same placeholder twice, both must have
-the same text.
+- Only these names between braces are placeholders.  ``{{name}}`` stands for the text ``{name}``.  All other
+  text is literal, including other braces.
+- A newline stands for any whitespace, or none.  Beside ``{value}``, and beside the ``{text}`` of ``content``,
+  it stands for one newline or none, because whitespace is data there.  ``render`` writes it unchanged.
+- Between a marker and a placeholder for calls, names, keys or arguments, the parser accepts whitespace.
+- A sequence of ``key="{placeholder}"`` stands for attributes, in any order and with any quotes.  Unknown
+  attributes are ignored.
+- If a template contains the same placeholder twice, both must have the same text.
+- The first template of a tuple is canonical: ``render`` and the grammars use it.  The parser accepts all.
+
+Where a template is accepted is not part of its text: ``Section``, ``Wrapper`` and ``Opener`` have fields for
+it.
 """
 
 from __future__ import annotations
