@@ -142,7 +142,7 @@ def _tool(name: str) -> dict[str, Any]:
 def _prompt(dialect: Dialect) -> str:
     """Return the end of the family's prompts, without a seed."""
     return dialect.prompt.start or next(
-        (prompt for prompt in facts_of(dialect).prompts if prompt != "any"), "<|im_start|>assistant\n"
+        (prompt for prompt in dialect.prompt.ends if prompt != "any"), "<|im_start|>assistant\n"
     )
 
 

@@ -96,7 +96,7 @@ def dialects() -> dict[str, object]:
             "closers": of_one_checkpoint([closer.strip() for _, closer in wrappers]),
             "seed": facts.thinking.seed if facts.thinking.inside else "",
             "always": facts.thinking.default == "always",
-            "prompt": next(iter(facts.prompts), ""),
+            "prompt": next(iter(dialect.prompt.ends), ""),
             "stops": sorted(of_one_checkpoint({*dialect.stop, *facts.eos})),
             "controls": sorted(set(of_one_checkpoint(marks))),
         }

@@ -62,7 +62,7 @@ _BASES: Final = (
             fields=(" to={to}",),
             routes=(Route({"to": "{name}"}, "{args}", " to={name}"), Route({}, "content", " to=user")),
         ),
-        prompt=Prompt(start="<|s|>"),
+        prompt=Prompt(ends=("<|s|>",), opens_message=True),
     ),
 )
 

@@ -51,14 +51,13 @@ OWL = Dialect(
             Route({"to": "{name}"}, "{args}", " to={name}"),
         ),
     ),
-    prompt=Prompt(start="<|from|>owl"),
+    prompt=Prompt(ends=("<|from|>owl",), opens_message=True),
     habits=Habits(call_end="<|end|>"),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=("native",),
         eos=("<|end|>",),
-        prompts=("<|from|>owl",),
         thinking=Thinking(
             special=True,
             default="model",
@@ -67,7 +66,6 @@ OWL = Dialect(
             after_tool="same",
             when_off=None,
             strip=None,
-            in_header=True,
         ),
     ),
 )

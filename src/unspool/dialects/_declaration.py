@@ -171,14 +171,26 @@ class Names:
 class Prompt:
     """Part of the model's turn that the prompt already contains."""
 
-    start: str = ""
-    """End of the prompt that the parser assumes if the caller passes no prompt."""
+    ends: tuple[str, ...] = ()
+    """Texts with which prompts end, not counting ``Thinking.seed``; empty if there are too many."""
+    opens_message: bool = False
+    """True if the first of ``ends`` opens the message that the output continues, so the output begins in it.
+
+    If the caller passes no prompt, the parser assumes one that ends so.
+    """
+    begins_turn: bool = False
+    """True if the parser recognises the start of a turn in a prompt by ``ends``, as by ``turn``."""
     turn: tuple[str, ...] = ()
     """Markers that begin a turn of the model, if they do not look like control tokens.
 
     Prompt text before the last of these markers, such as a user message, does not affect how the output
     is parsed.
     """
+
+    @property
+    def start(self) -> str:
+        """End of the prompt that the parser assumes if the caller passes no prompt."""
+        return self.ends[0] if self.opens_message else ""
 
 
 @dataclass(frozen=True, slots=True)

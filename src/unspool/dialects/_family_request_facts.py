@@ -66,8 +66,6 @@ class Thinking:
     """
     strip: str | None
     """Marker to remove from the beginning of the content if reasoning is off."""
-    in_header: bool = False
-    """True if the output begins inside a message header."""
 
     modes: tuple[tuple[str, bool | None], ...] = ()
     """Values of ``thinking_mode`` in addition to ``enabled`` and ``disabled``.
@@ -160,8 +158,6 @@ class RequestFacts:
     """
     eos: tuple[str, ...]
     """Tokens that end a turn; empty if only the model's generation config lists them."""
-    prompts: tuple[str, ...] = ()
-    """Texts with which prompts end, not counting ``seed``; empty if there are too many templates to list."""
     thinking: Thinking
     """Options for reasoning."""
     checkpoints: tuple[tuple[str, Thinking], ...] = ()
@@ -172,9 +168,8 @@ class RequestFacts:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name, words in (("eos", self.eos), ("prompts", self.prompts)):
-            if not all(words):
-                raise SpecError(f"{name}={words!r} must be a tuple of strings that are not empty")
+        if not all(self.eos):
+            raise SpecError(f"eos={self.eos!r} must be a tuple of strings that are not empty")
         if not self.forced:
             raise SpecError("forced=() is empty: write ('none',) if calls cannot be forced")
 
@@ -209,4 +204,4 @@ ALWAYS: Final = Thinking(
     when_off=None,
     strip=None,
 )
-FRAMED: Final = replace(UNSWITCHED, special=True, default="always", in_header=True)
+FRAMED: Final = replace(UNSWITCHED, special=True, default="always")

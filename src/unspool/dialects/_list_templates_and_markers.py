@@ -26,7 +26,7 @@ def dialect_texts(dialect: Dialect) -> Iterator[str]:
         yield from dialect_texts(other)
     yield dialect.values.quote
     yield dialect.prompt.start
-    yield from dialect.prompt.turn
+    yield from turn_markers(dialect)
     frame = dialect.frame
     if frame is not None:
         yield from map(template_text, frame.open)
@@ -49,6 +49,11 @@ def with_spaced_templates(dialect: Dialect) -> Dialect:
         )
         both[field] = tuple(dict.fromkeys((*templates, *spaced)))
     return replace(dialect, **both)  # type: ignore[arg-type]
+
+
+def turn_markers(dialect: Dialect) -> tuple[str, ...]:
+    """Return the markers by which the parser recognises the start of a turn in a prompt."""
+    return (*(dialect.prompt.ends if dialect.prompt.begins_turn else ()), *dialect.prompt.turn)
 
 
 def dialect_literals(dialect: Dialect) -> Iterator[str]:

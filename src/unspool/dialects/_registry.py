@@ -347,7 +347,7 @@ def role_markers() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def _role_markers(changes: int) -> frozenset[str]:
     del changes
-    known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
+    known = {marker for dialect in list_dialects() for marker in dialect.prompt.ends}
     return frozenset(known).union(
         ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")
     )

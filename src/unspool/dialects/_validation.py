@@ -119,6 +119,10 @@ class _Check:
             self.refuse(f"values.quote={dialect.values.quote!r}: write the text that delimits strings")
         self.envelope(dialect.envelope)
         self.writing(dialect.writing)
+        if not all(text.strip() for text in (*dialect.prompt.ends, *dialect.prompt.turn)):
+            self.refuse(f"prompt={dialect.prompt!r}: remove the empty text")
+        if dialect.prompt.opens_message and not dialect.prompt.ends:
+            self.refuse("prompt.opens_message=True: write the text that opens the message in prompt.ends")
         if not dialect.section:
             self.refuse("section is empty: leave it out, or write section=('{calls}',)")
         if not dialect.names.forms:
@@ -445,8 +449,11 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
             f"thinking.seed={thinking.seed!r} opens none of its reasoning templates {dialect.reasoning!r}: "
             "write one of their opening markers, or seed='' if the model opens its reasoning itself"
         )
-    if thinking.in_header and not dialect.prompt.start:
-        return "thinking.in_header is True, but the start of output is missing: add prompt=Prompt(start=...)"
+    if frame is not None and not dialect.prompt.opens_message:
+        return (
+            "its outputs begin inside a message, but the prompt does not open one: "
+            "add prompt=Prompt(ends=(...), opens_message=True)"
+        )
     if not facts.answers_special and frame is not None:
         openers = [*map(template_text, frame.open)]
         if any(map(is_control_token, openers)):

@@ -102,7 +102,7 @@ def row(name: str) -> tuple[str, ...]:
         thinking.off_when() if thinking.default else NOT_APPLICABLE,
         thinking.when_off or NOT_APPLICABLE
         if off is None or off.reasoning
-        else _read(off.reads.reasoning, thinking),
+        else _read(off.reads.reasoning, in_header=off.reads.prompt.opens_message),
         default.start,
         on.start if thinking.default else NOT_APPLICABLE,
         after.start,
@@ -127,8 +127,8 @@ def switch(thinking: Thinking, *, on: bool) -> dict[str, Any] | None:
     return None
 
 
-def _read(reasoning: tuple[object, ...], thinking: Thinking) -> str:
-    return "read" if reasoning or thinking.in_header else "text"
+def _read(reasoning: tuple[object, ...], *, in_header: bool) -> str:
+    return "read" if reasoning or in_header else "text"
 
 
 def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:

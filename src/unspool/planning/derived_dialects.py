@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ..dialects import Dialect, Family, Habits, Names, Prompt, Section, Wrapper, Writing, get_dialect
+from ..dialects._list_templates_and_markers import turn_markers
 from ..dialects.parse_templates import escaped, text_around
 
 
@@ -61,6 +62,6 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
         drop=dialect.drop,
         habits=Habits(drop_text=dialect.habits.drop_text, repeated_calls=dialect.habits.repeated_calls),
         stop=dialect.stop,
-        prompt=Prompt(turn=dialect.prompt.turn),
+        prompt=Prompt(turn=turn_markers(dialect)),
         id_format=dialect.id_format,
     )

@@ -118,7 +118,7 @@ def check_prompt(
                 f"the prompt ends with {eos!r}, which ends a turn of {family}: render it with "
                 "add_generation_prompt=True, or pass the end of the prompt exactly as the model gets it"
             )
-    endings = facts.prompts
+    endings = dialect.prompt.ends
     expected = f"prompts of {family} end with {' or '.join(map(repr, endings))}"
     if endings:
         bare = _without_seed(text, dialect)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects._list_templates_and_markers import with_spaced_templates
+from ...dialects._list_templates_and_markers import turn_markers, with_spaced_templates
 from ...dialects.parse_templates import (
     PAYLOADS,
     is_marker,
@@ -431,10 +431,10 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     markers = MarkerSet(literal for literal in found if len(literal) > 1 or is_control_token(literal))
     first_words = {literal for literal, entry in entries.items() if entry.anchored and frame is None}
     closers = {closer for wrapper in states.inside for closer in wrapper.closers}
-    stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
+    stops = [stop for stop in dialect.stop if stop not in closers or not turn_markers(dialect)]
     format_markers = {
         *_format_markers(dialect),
-        *(mark for mark in dialect.prompt.turn if mark in markers.literals),
+        *(mark for mark in turn_markers(dialect) if mark in markers.literals),
     }
     templates = [*markers.literals, *dialect.call, *map(template_text, dialect.section), *dialect.param]
     templates += dialect.frame.fields if dialect.frame is not None else ()
@@ -444,7 +444,7 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     return PromptMarkers(
         markers=markers,
         first_words=frozenset(first_words),
-        turn_boundaries=(*stops, *dialect.prompt.turn),
+        turn_boundaries=(*stops, *turn_markers(dialect)),
         reasoning_pairs=[pair for pair in map(_around_text, dialect.reasoning) if all(pair)],
         format_markers=sorted(format_markers, key=len, reverse=True),
         first_openers=[_around_text(each)[0] for each in dialect.reasoning if only_at_start(each)],

@@ -204,7 +204,7 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         values=replace(dialect.values, quote=substitute(dialect.values.quote, code_points)),
         prompt=replace(
             dialect.prompt,
-            start=substitute(dialect.prompt.start, code_points),
+            ends=each(dialect.prompt.ends),
             turn=each(dialect.prompt.turn),
         ),
         frame=frame,

@@ -40,7 +40,7 @@ def _quote_in_prompt(draft: Draft) -> str | None:
         return "reasoning has no marker of its own"
     if facts.thinking.default == "always":
         return "its prompts always open reasoning"
-    turn = next(iter(facts.prompts), "<|im_start|>assistant\n")
+    turn = next(iter(draft.capabilities.dialect.prompt.ends), "<|im_start|>assistant\n")
     stop = draft.capabilities.dialect.stop[0] if draft.capabilities.dialect.stop else "<|im_end|>"
     draft.prompt = f"What does {opener} mean?{stop}{turn}"
     return None

@@ -53,13 +53,12 @@ COHERE = Dialect(
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
     drop=COHERE_DROPPED,
-    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    prompt=Prompt(ends=COHERE_PROMPT, begins_turn=True),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE_FIRST,
         eos=COHERE_EOS,
-        prompts=COHERE_PROMPT,
         thinking=COHERE_THINKING,
         checkpoints=(("cohere_command3", COMMAND3_THINKING),),
     ),
@@ -86,13 +85,12 @@ COHERE_COFL = Dialect(
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
     drop=COHERE_DROPPED,
-    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    prompt=Prompt(ends=COHERE_PROMPT, begins_turn=True),
     request=RequestFacts(
         calls_special=False,
         answers_special=True,
         forced=NATIVE_FIRST,
         eos=COHERE_EOS,
-        prompts=COHERE_PROMPT,
         thinking=COHERE_THINKING,
     ),
 )
@@ -114,12 +112,11 @@ COMMAND_R = Dialect(
     habits=Habits(null_calls=("directly-answer", "directly_answer")),
     reasoning=(),
     drop=("<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>", "<co: {_}>", "</co: {_}>"),
-    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    prompt=Prompt(ends=COHERE_PROMPT, begins_turn=True),
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
         eos=COHERE_EOS,
-        prompts=COHERE_PROMPT,
         thinking=NO_REASONING,
     ),
 )

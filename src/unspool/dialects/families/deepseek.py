@@ -6,7 +6,7 @@ GigaChat does.
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Habits, Values, Writing
+from .._declaration import Dialect, Family, Habits, Prompt, Values, Writing
 from .._family_request_facts import RequestFacts, Thinking
 from .._placed_templates import Section
 from ._shared import NATIVE_FIRST, THINK_INLINE
@@ -80,11 +80,11 @@ DEEPSEEK_V3 = Dialect(
     writing=Writing(between_calls="\n"),
     habits=DEEPSEEK_HABITS,
     stop=DEEPSEEK_STOPS,
+    prompt=Prompt(ends=DEEPSEEK_PROMPT),
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=DEEPSEEK_HYBRID,
         checkpoints=(("deepseek_r1", R1_THINKING),),
     ),
@@ -110,11 +110,11 @@ DEEPSEEK_V3_1 = Dialect(
     reasoning=THINK_INLINE,
     habits=DEEPSEEK_HABITS,
     stop=DEEPSEEK_STOPS,
+    prompt=Prompt(ends=DEEPSEEK_PROMPT),
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=DEEPSEEK_HYBRID,
     ),
 )
@@ -155,11 +155,11 @@ DEEPSEEK_V3_2 = Dialect(
     values=Values(wrappers=("arguments", "input")),
     reasoning=THINK_INLINE,
     stop=DEEPSEEK_EOS,
+    prompt=Prompt(ends=DEEPSEEK_PROMPT),
     request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=DEEPSEEK_THINKING,
     ),
 )
@@ -193,7 +193,6 @@ DEEPSEEK_V4 = replace(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=replace(DEEPSEEK_THINKING, switches=(*DEEPSEEK_THINKING.switches, "reasoning_effort")),
     ),
 )
@@ -241,7 +240,6 @@ DEEPSEEK_V41 = replace(
         calls_special=True,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=replace(
             DEEPSEEK_THINKING,
             switches=("thinking", "enable_thinking", "reasoning_effort"),

@@ -34,12 +34,11 @@ GEMMA4 = Dialect(
         Wrapper("thought\n{text}<channel|>", only_at_start=True),
     ),
     stop=("<turn|>", "<|tool_response>", "<eos>"),
-    prompt=Prompt(turn=("<|turn>", "<tool_response|>")),
+    prompt=Prompt(ends=("<|turn>model",), turn=("<|turn>", "<tool_response|>")),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=("<turn|>", "<eos>", "<|tool_response>"),
-        prompts=("<|turn>model",),
         thinking=replace(HYBRID, special=True, when_off="read"),
     ),
 )
@@ -56,11 +55,11 @@ FUNCTIONGEMMA = Dialect(
     reasoning=(),
     stop=("<end_of_turn>", "<start_function_response>", "<eos>"),
     keep_whitespace=True,
+    prompt=Prompt(ends=("<start_of_turn>model",)),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=("<end_of_turn>", "<start_function_response>"),
-        prompts=("<start_of_turn>model",),
         thinking=NO_REASONING,
     ),
 )

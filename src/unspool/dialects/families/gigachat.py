@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Values, Writing
+from .._declaration import Dialect, Family, Prompt, Values, Writing
 from .._family_request_facts import ALWAYS, NO_REASONING, SEEDED, RequestFacts
 from .._placed_templates import Section
 from ._shared import JSON_FIRST
@@ -30,11 +30,11 @@ GIGACHAT3 = Dialect(
     ),
     stop=GIGACHAT_EOS,
     keep_whitespace=True,
+    prompt=Prompt(ends=GIGACHAT_PROMPT),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=GIGACHAT_EOS,
-        prompts=GIGACHAT_PROMPT,
         thinking=NO_REASONING,
     ),
 )
@@ -67,11 +67,11 @@ GIGACHAT35 = Dialect(
     param=('<｜GCML｜parameter name="{key}" string="{string}">{value}</｜GCML｜parameter>\n',),
     values=Values(wrappers=("arguments", "input")),
     stop=GIGACHAT_EOS,
+    prompt=Prompt(ends=GIGACHAT_PROMPT),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=GIGACHAT_EOS,
-        prompts=GIGACHAT_PROMPT,
         thinking=replace(SEEDED, seed="<think>", default="off", switches=("reasoning",)),
         checkpoints=(("gigachat35_reasoning", replace(ALWAYS, seed="<think>")),),
     ),

@@ -49,9 +49,8 @@ GLM45 = Dialect(
     also_accepts=GLM_ALSO_ACCEPTS,
     reasoning=("<think>{text}</think>\n",),
     stop=GLM_STOPS,
-    request=RequestFacts(
-        calls_special=False, forced=JSON_FIRST, eos=GLM_EOS, prompts=GLM_PROMPT, thinking=HYBRID
-    ),
+    prompt=Prompt(ends=GLM_PROMPT),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=GLM_EOS, thinking=HYBRID),
 )
 
 # Small Laguna models sometimes write a call inside the tag for a role, such as <user>.
@@ -89,12 +88,11 @@ POOLSIDE_V1 = replace(
     ),
     also_accepts=GLM_ALSO_ACCEPTS + LAGUNA_ROLES,
     stop=("</assistant>", "〈|EOS|〉"),
-    prompt=Prompt(turn=("<assistant>",)),
+    prompt=Prompt(ends=("<assistant>",), begins_turn=True),
     request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
         eos=("</assistant>",),
-        prompts=("<assistant>",),
         thinking=replace(GLM_SEEDED, default="off"),
         checkpoints=(("laguna_s", GLM_SEEDED),),
     ),
@@ -121,11 +119,11 @@ GLM47 = Dialect(
     also_accepts=GLM_ALSO_ACCEPTS,
     reasoning=THINK_INLINE,
     stop=GLM_STOPS,
+    prompt=Prompt(ends=GLM_PROMPT),
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=GLM_EOS,
-        prompts=GLM_PROMPT,
         thinking=GLM_SEEDED,
         checkpoints=(("glm53", replace(ALWAYS, seed="<think>", switches=("reasoning_effort",))),),
     ),
@@ -146,6 +144,7 @@ LING3 = replace(
         fingerprint=("<|role_end|>", "model_type: bailing"),
     ),
     stop=("<|role_end|>", "<|endoftext|>"),
+    prompt=Prompt(),
     request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=GLM_SEEDED),
 )
 
@@ -160,6 +159,7 @@ SPARK25 = replace(
         "Spark-X2.5", model_names=("Spark X2.5", "Spark2.5"), fingerprint=("model_type: spark2_5",)
     ),
     stop=("<end>", "<|im_end|>"),
+    prompt=Prompt(),
     request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=HYBRID),
 )
 
@@ -177,11 +177,11 @@ IQUEST_Q1 = replace(
     call=("<iquest_tool_call>{name}{params}</iquest_tool_call>",),
     also_accepts=(),
     stop=("<|iquest_end|>", "<|endoftext|>"),
+    prompt=Prompt(ends=("<|iquest_assistant|>",)),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=("<|iquest_end|>",),
-        prompts=("<|iquest_assistant|>",),
         thinking=GLM_SEEDED,
     ),
 )

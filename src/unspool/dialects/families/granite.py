@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Writing
+from .._declaration import Dialect, Family, Prompt, Writing
 from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from .._placed_templates import Section, Wrapper
 from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
@@ -56,11 +56,11 @@ GRANITE = Dialect(
     ),
     content=("<response>\n{text}\n</response>",),
     stop=("<|end_of_text|>",),
+    prompt=Prompt(ends=GRANITE_PROMPT),
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
         eos=("<|end_of_text|>",),
-        prompts=GRANITE_PROMPT,
         thinking=replace(HYBRID, default="off", when_off="read"),
     ),
 )
@@ -86,11 +86,11 @@ GRANITE4 = replace(
         fingerprint=("<|start_of_role|>",),
     ),
     stop=LLAMA_STOPS,
+    prompt=Prompt(ends=GRANITE_PROMPT),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=("<|end_of_text|>",),
-        prompts=GRANITE_PROMPT,
         thinking=UNSWITCHED,
     ),
 )

@@ -60,14 +60,13 @@ HARMONY = Dialect(
     ),
     habits=Habits(call_end="<|call|>"),
     reasoning=(),
-    prompt=Prompt(start=FRAME_START),
+    prompt=Prompt(ends=(FRAME_START,), opens_message=True),
     stop=("<|endoftext|>",),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=("<|return|>", "<|call|>", "<|endoftext|>"),
-        prompts=(FRAME_START,),
         thinking=replace(FRAMED, switches=("reasoning_effort",), efforts=HARMONY_EFFORTS),
     ),
 )
@@ -83,11 +82,11 @@ HARMONY_STRIPPED = Dialect(
     reasoning=(Wrapper("analysis{text}assistantfinal", only_at_start=True),),
     writing=Writing(between_calls="\n"),
     drop=("assistantfinal",),
+    prompt=Prompt(ends=(FRAME_START,)),
     request=RequestFacts(
         calls_special=False,
         forced=("none",),
         eos=(),
-        prompts=(FRAME_START,),
         thinking=replace(ALWAYS, switches=("reasoning_effort",), efforts=HARMONY_EFFORTS, seed=""),
     ),
 )
@@ -119,13 +118,12 @@ BEAM = Dialect(
     ),
     param=('<rfl:parameter name="{key}">\n{value}\n</rfl:parameter>\n',),
     reasoning=(),
-    prompt=Prompt(start=FRAME_START),
+    prompt=Prompt(ends=(FRAME_START,), opens_message=True),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=("<|return|>", "<|call|>"),
-        prompts=(FRAME_START,),
         thinking=FRAMED,
     ),
 )
@@ -168,13 +166,12 @@ MUSE_GLIMMER = Dialect(
     param=('<atem:parameter name="{key}">{value}</atem:parameter>\n',),
     names=Names(forms=("{name}.{name}", "{name}")),
     reasoning=(),
-    prompt=Prompt(start=FRAME_START),
+    prompt=Prompt(ends=(FRAME_START,), opens_message=True),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=("<|eot|>",),
-        prompts=(FRAME_START,),
         thinking=replace(FRAMED, switches=("reasoning_effort",), effort_name="reasoning_strength"),
     ),
 )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Writing
+from .._declaration import Dialect, Family, Prompt, Writing
 from .._family_request_facts import HYBRID, RequestFacts, Thinking
 from .._placed_templates import Section
 from ..parse_templates import TemplateT, template_text, with_text
@@ -72,7 +72,6 @@ HY_V4_FACTS = RequestFacts(
     calls_special=False,
     forced=NATIVE,
     eos=("<｜hy_eos｜>",),
-    prompts=with_suffixes(("<｜hy_Assistant｜>",), *SUFFIXES),
     thinking=HY_THINKING,
 )
 HY_V3_FACTS = replace(
@@ -119,6 +118,7 @@ HY_V3 = Dialect(
     param=with_suffixes((PARAM_LINES,), *SUFFIXES),
     reasoning=with_suffixes(THINK_INLINE, *SUFFIXES),
     stop=with_suffixes(("<｜hy_eos｜>",), *SUFFIXES),
+    prompt=Prompt(ends=with_suffixes(("<｜hy_Assistant｜>",), *SUFFIXES)),
     request=HY_V3_FACTS,
 )
 
@@ -166,10 +166,10 @@ def suffixed(dialect: Dialect, facts: RequestFacts, suffix: str, models: str) ->
         param=with_suffixes(dialect.param, suffix),
         reasoning=with_suffixes(dialect.reasoning, suffix),
         stop=with_suffixes(dialect.stop, suffix),
+        prompt=Prompt(ends=with_suffixes(dialect.prompt.ends, suffix)),
         request=replace(
             facts,
             eos=with_suffixes(facts.eos, suffix),
-            prompts=with_suffixes(facts.prompts, suffix),
             thinking=replace(facts.thinking, seed=with_suffixes((facts.thinking.seed,), suffix)[0]),
         ),
     )

@@ -62,11 +62,11 @@ KIMI_K2 = Dialect(
         "<|tool_call_argument_begin|>",
     ),
     stop=CHATML_STOPS,
+    prompt=Prompt(ends=("<|im_middle|>",)),
     request=RequestFacts(
         calls_special=True,
         forced=NATIVE,
         eos=("<|im_end|>", "[EOS]"),
-        prompts=("<|im_middle|>",),
         thinking=replace(HYBRID, special=True),
         checkpoints=(("kimi_k25", replace(K2_THINKING, written=True)), ("kimi_thinking", K2_THINKING)),
     ),
@@ -96,13 +96,12 @@ KIMI_K3 = Dialect(
     drop=("<|close|>message<|sep|>", "<|close|>response<|sep|>", "<|close|> think <|sep|>"),
     habits=Habits(first_index=1, unescape=True, tolerates_spaces=True),
     stop=("<|end_of_msg|>",),
-    prompt=Prompt(turn=('role="assistant"<|sep|>',)),
+    prompt=Prompt(ends=('role="assistant"<|sep|>',), begins_turn=True),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=("<|end_of_msg|>",),
-        prompts=('role="assistant"<|sep|>',),
         thinking=replace(
             HYBRID,
             special=True,

@@ -187,12 +187,12 @@ FUNCTIONARY_V32 = Dialect(
         ),
     ),
     reasoning=(),
-    prompt=Prompt(start=">>>"),
+    prompt=Prompt(ends=(">>>",), opens_message=True),
     stop=LLAMA_STOPS,
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE,
         eos=FUNCTIONARY_EOS,
-        thinking=replace(NO_REASONING, in_header=True),
+        thinking=NO_REASONING,
     ),
 )

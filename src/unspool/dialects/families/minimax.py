@@ -59,12 +59,11 @@ MINIMAX_M2 = Dialect(
     writing=Writing(before_calls="\n"),
     param=('<parameter name="{key}">{value}</parameter>\n',),
     stop=MINIMAX_EOS,
-    prompt=Prompt(turn=MINIMAX_PROMPT),
+    prompt=Prompt(ends=MINIMAX_PROMPT, begins_turn=True),
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=MINIMAX_EOS,
-        prompts=MINIMAX_PROMPT,
         thinking=replace(
             DEEPSEEK_THINKING,
             seed="<think>\n",
@@ -83,9 +82,8 @@ MINIMAX_APPEND_THINK = Dialect(
     reasoning=(),
     # The opening marker is in the prompt, but clients of this dialect expect to see it in the output.
     habits=Habits(echo="<think>"),
-    request=RequestFacts(
-        calls_special=None, forced=JSON, eos=MINIMAX_EOS, prompts=MINIMAX_PROMPT, thinking=NO_REASONING
-    ),
+    prompt=Prompt(ends=MINIMAX_PROMPT),
+    request=RequestFacts(calls_special=None, forced=JSON, eos=MINIMAX_EOS, thinking=NO_REASONING),
 )
 
 MINIMAX_NAMESPACE = "]<]minimax[>["
@@ -112,12 +110,11 @@ MINIMAX_M3 = Dialect(
     reasoning=("<mm:think>{text}</mm:think>",),
     drop=(MINIMAX_NAMESPACE,),
     stop=MINIMAX_EOS,
-    prompt=Prompt(turn=MINIMAX_PROMPT),
+    prompt=Prompt(ends=MINIMAX_PROMPT, begins_turn=True),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=MINIMAX_EOS,
-        prompts=MINIMAX_PROMPT,
         thinking=Thinking(
             special=True,
             default="model",

@@ -100,11 +100,11 @@ APRIEL = Dialect(
     ),
     drop=("[END FINAL RESPONSE]",),
     stop=("<|end|>",),
+    prompt=Prompt(ends=("<|assistant|>",)),
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
         eos=("<|end|>",),
-        prompts=("<|assistant|>",),
         thinking=replace(ALWAYS, seed="Here are my reasoning steps:\n"),
     ),
 )
@@ -127,11 +127,11 @@ APERTUS = Dialect(
     envelope=Envelope(keyed=True),
     reasoning=("<|inner_prefix|>{text}<|inner_suffix|>",),
     stop=("<|assistant_end|>",),
+    prompt=Prompt(ends=("<|assistant_start|>",)),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=("<|assistant_end|>",),
-        prompts=("<|assistant_start|>",),
         thinking=replace(HYBRID, special=True, default="off", when_off="read"),
     ),
 )
@@ -184,14 +184,13 @@ INKLING = Dialect(
         "<|message_tool|>",
         "<|content_invoke_tool_json|>",
     ),
-    prompt=Prompt(start="<|message_model|>", turn=("<|message_model|>",)),
+    prompt=Prompt(ends=("<|message_model|>",), opens_message=True, begins_turn=True),
     stop=("<|content_model_end_sampling|>",),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=("<|content_model_end_sampling|>",),
-        prompts=("<|message_model|>",),
         thinking=replace(
             FRAMED, default="on", switches=("reasoning_effort",), when_off="read", numeric_effort=(0.0, 1.0)
         ),
@@ -266,13 +265,12 @@ SOLAR_OPEN = Dialect(
     content=("<|content|>{text}<|end|>",),
     drop=("<|begin|>assistant",),
     stop=("<|end|>", "<|calls|>", "<|flush|>"),
-    prompt=Prompt(turn=("<|begin|>assistant",)),
+    prompt=Prompt(ends=("<|begin|>assistant",), begins_turn=True),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=(),
-        prompts=("<|begin|>assistant",),
         thinking=Thinking(
             special=True,
             default="on",

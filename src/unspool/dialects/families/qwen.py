@@ -244,12 +244,11 @@ SEED_OSS = replace(
     also_accepts=(),
     reasoning=("<seed:think>{text}</seed:think>\n",),
     stop=("<seed:eos>",),
-    prompt=Prompt(turn=("<seed:bos>",)),
+    prompt=Prompt(ends=("<seed:bos>assistant",), turn=("<seed:bos>",)),
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
         eos=("<seed:eos>",),
-        prompts=("<seed:bos>assistant",),
         thinking=replace(HYBRID, switches=("thinking_budget",)),
     ),
 )

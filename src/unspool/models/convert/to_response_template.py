@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...dialects import Dialect, facts_of, find, split_at_control_tokens
+from ...dialects import Dialect, find, split_at_control_tokens
 from ...dialects.parse_templates import (
     PAYLOADS,
     Attributes,
@@ -156,7 +156,7 @@ class _Conversion:
                 self.fail(reason)
 
     def anchor(self, anchor: str) -> str:
-        anchors = [anchor] if anchor else list(facts_of(self.dialect).prompts)
+        anchors = [anchor] if anchor else list(self.dialect.prompt.ends)
         if not anchors and _CHATML_STOP in self.dialect.stop[:1]:
             anchors = [_CHATML_TURN]
         if not anchors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..._core.explain_dialect import fully_compiled
 from ...dialects import Dialect
+from ...dialects._list_templates_and_markers import turn_markers
 from ...dialects.parse_templates import literals, parse_template
 
 
@@ -12,7 +13,7 @@ def other_markers(dialect: Dialect) -> list[str]:
     syntax = fully_compiled(dialect)
     markers = {
         literal.strip()
-        for literal in (*dialect.stop, *dialect.prompt.turn, *dialect.drop)
+        for literal in (*dialect.stop, *turn_markers(dialect), *dialect.drop)
         if "{" not in literal
     }
     for wrapper in syntax.states.inside:
