@@ -1,4 +1,4 @@
-"""Labels of tokens.  A label is one byte, and its values are the same in all versions of this library."""
+"""Labels of tokens.  A label is one byte, whose meaning is the same in all versions of this library."""
 
 from enum import IntEnum, IntFlag
 from typing import Final
@@ -81,7 +81,7 @@ def stretches(events: list[Event], visible_events: list[Event], ends: frozenset[
                 out.append((start, _MARKUP))
                 out.append((min(end, event.end), label))
                 if end > event.end:
-                    break  # the text continues after this event
+                    break  # a later event contains the rest of this visible text
                 first += 1
             out.append((event.end, _MARKUP))
         elif isinstance(event, Markup):
