@@ -76,7 +76,7 @@ AREAS: Final = {
     "wires": Area(5, ("wire",), ("tests/wire", "tests/laws")),
     "gateway": Area(11, ("gateway",), ("tests/gateway", "tests/project/test_deploy.py")),
     "planning": Area(3, ("planning", "templates"), ("tests/planning", "tests/templates")),
-    "cli": Area(3, ("cli",), ("tests/cli",)),
+    "cli": Area(3, ("cli",), ("tests/cli", "tests/conformance", "tests/batch")),
     "batch": Area(3, ("batch",), ("tests/batch",)),
     "doctor": Area(3, ("models",), ("tests/models", "tests/cli")),
     "plug-ins": Area(2, ("integrations",), ("tests/integrations", "tests/project/test_plugins.py")),
