@@ -109,7 +109,7 @@ _SUBMODULES = frozenset(
         "wire",
     )
 )
-"""Submodules that parsing does not need and that need no extra; each is imported on its first use."""
+"""Submodules that are imported on first use, because parsing does not need them; none requires an extra."""
 
 if not TYPE_CHECKING:  # with __getattr__, type checkers would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER, _SUBMODULES)

@@ -7,7 +7,7 @@ from typing import Final
 from ..events import CallEnd, Diagnostic, Event, Finish, FinishReason
 
 _CUT: Final = ("cut_head", "truncated_call")
-"""Diagnostics that report an incomplete call, even if a commit buffer has removed the events of this call."""
+"""Kinds of diagnostics that report an incomplete call.  A commit buffer does not remove these diagnostics."""
 
 
 class FinishRule:

@@ -188,7 +188,7 @@ def _last_format_marker(text: str, compiled: CompiledDialect) -> str:
         end = len(text[:start].rstrip())
     if not first:
         return _first_opener(text, prompt.first_openers)
-    # If the sequence starts with a closing reasoning marker, the template wrote reasoning before it.
+    # If the sequence starts with a closing reasoning marker, the template wrote reasoning before this marker.
     for opener, closer in prompt.reasoning_pairs:
         at = text.rfind(opener, 0, start) if first == closer else -1
         if at >= 0 and prompt.markers.seek(text, at + len(opener), True)[0] == start:

@@ -139,7 +139,7 @@ class _Channel:
 class WhitespaceFilter:
     """Filter that removes formatting whitespace from the events of a parser.
 
-    Create one with ``parser.tidy()``.  Events can be pushed in lists of any length.
+    Create one with ``parser.tidy()``.  The method ``feed`` accepts lists of any length.
     """
 
     __slots__ = (

@@ -112,7 +112,7 @@ def labels_of(widths: list[int], text_labels: list[Stretch]) -> bytes:
     :param widths: number of characters that begin in each token.
     :param text_labels: labels of the text, from :func:`stretches`.
     """
-    out: list[bytes] = []  # labels of the tokens so far, in runs
+    out: list[bytes] = []  # labels of the tokens so far, as runs of equal labels
     total: i64 = len(widths)
     token: i64 = 0  # The first token without a label.
     start: i64 = 0  # The offset of the first token without a label.
