@@ -23,7 +23,6 @@ from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, pa
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, json_value
 from unspool.dialects import dialect_texts
 from unspool.dialects._list_templates_and_markers import turn_markers
-from unspool.models.doctor.check_server_settings import read_with_parser
 from unspool.models.doctor.engine_parser_table import (
     ASSUME_OPEN,
     COMMON_PARSERS,
@@ -33,6 +32,7 @@ from unspool.models.doctor.engine_parser_table import (
     parsers_for,
 )
 from unspool.models.doctor.server_flags import ServerModel, server_flags
+from unspool.models.doctor.simulate_wrong_settings import read_with_parser
 
 NOON = "It is noon."
 

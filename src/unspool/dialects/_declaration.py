@@ -40,7 +40,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .._short_repr import short_repr
+from .._dataclass_repr import short_repr
 from ._family_request_facts import RequestFacts
 from ._id_format import OPENAI_ID, IdFormat
 from ._placed_templates import Opener, Section, Wrapper

@@ -15,10 +15,10 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def neutralise(text: str, dialect: str | Dialect) -> str:
-    """Return a text in which no control token and no marker of the dialect is left.
+    """Return the text with every control token and every marker of the dialect broken up.
 
-    A space after its first character breaks each marker, so that people and models can still read the text,
-    but tokenizers and parsers read it as plain text.  Markers that are only words, such as ``now``, stay.
+    A space is inserted after the first character of each marker.  People and models can still read the text,
+    but tokenizers and parsers treat it as plain text.  Markers that are only words, such as ``now``, stay.
 
     >>> neutralise('I wrote <tool_call>{"name": ""}', "hermes")
     'I wrote < tool_call>{"name": ""}'
