@@ -95,6 +95,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "section[0]=Section(",
         "needs text before {calls}",
     ),
+    "a wrapper that begins with a placeholder": (
+        {"call": CALL, "content": ("<a>{text}</a>", "{_}<a>{text}</a>")},
+        "content[1]='{_}<a>",
+        "a marker before it, which begins with text",
+    ),
     "a wrapper around content": (
         {"call": CALL, "content": (Wrapper("<a>{text}</a>"),)},
         "content[0]=Wrapper(",

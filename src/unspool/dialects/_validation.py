@@ -176,8 +176,10 @@ class _Check:
                     f"to write these characters as text, write {{{{{field}}}}}",
                 )
         for word in _SINGLE_BRACES.findall(template_text(template)):
+            if word in PLACEHOLDERS:
+                continue
             near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.7)
-            if near and word not in PLACEHOLDERS:
+            if near:
                 self.fail(
                     place,
                     template,
@@ -337,11 +339,11 @@ class _Check:
             self.fail(place, template, "a wrapper must contain the placeholder {text} exactly once")
         before, _, after = split_at(parse_template(template), "text")
         for pieces, where in ((before, "before"), (after, "after")):
-            if not "".join(literals(pieces)).strip():
+            if not _opener(pieces):
                 self.fail(
                     place,
                     template,
-                    f"{{text}} needs a marker {where} it"
+                    f"{{text}} needs a marker {where} it, which begins with text"
                     f"{_whitespace_hint(''.join(piece.text for piece in pieces))}",
                 )
 
