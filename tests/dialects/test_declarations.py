@@ -24,6 +24,7 @@ from unspool.dialects import (
     Route,
     Section,
     Thinking,
+    ThinkingHabits,
     Values,
     Wrapper,
     Writing,
@@ -33,7 +34,7 @@ from unspool.testing import check_dialect
 PAGE = (ROOT / "docs" / "dialect-fields.md").read_text(encoding="utf-8")
 WORDS = (
     *(Dialect, Envelope, Family, Frame, Habits, IdFormat, Names, Opener, Prompt, RequestFacts, Route),
-    *(Section, Thinking, Values, Wrapper, Writing),
+    *(Section, Thinking, ThinkingHabits, Values, Wrapper, Writing),
 )
 FAMILIES = sorted((ROOT / "src" / "unspool" / "dialects" / "families").glob("*.py"))
 

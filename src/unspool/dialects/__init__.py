@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Mode,
         RequestFacts,
         Thinking,
+        ThinkingHabits,
     )
     from ._id_format import OPENAI_ID, IdFormat
     from ._list_templates_and_markers import dialect_texts
@@ -74,6 +75,7 @@ __all__ = [
     "Route",
     "Section",
     "Thinking",
+    "ThinkingHabits",
     "Values",
     "Wrapper",
     "Writing",
@@ -143,6 +145,7 @@ _LATER = {
     "RequestFacts": "._family_request_facts",
     "SWITCHES": "._family_request_facts",
     "Thinking": "._family_request_facts",
+    "ThinkingHabits": "._family_request_facts",
     "UNSWITCHED": "._family_request_facts",
 }
 """Module of each name.  It is imported when the name is first used."""

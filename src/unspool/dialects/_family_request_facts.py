@@ -31,6 +31,27 @@ SWITCHES: Final[tuple[Switch, ...]] = get_args(Switch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingHabits:
+    """Habits of options for reasoning that only one or two families have."""
+
+    numeric_effort: tuple[float, float] | None = None
+    """Range of ``reasoning_effort``, if it may be a number."""
+    effort_name: str = "reasoning_effort"
+    """Name of the template's variable for the effort."""
+    written: bool = False
+    """True if requests without an option for reasoning are rendered with reasoning explicitly on."""
+    json_off: bool = False
+    """True if reasoning is off by default in requests that force a call or a JSON answer."""
+    named_off: bool = False
+    """True if reasoning is off in requests that force a call of a specific function."""
+    swap: Literal["blank", "nothing"] = "blank"
+    """Kind of content that ``force_nonempty_content`` replaces with the reasoning: ``blank`` or
+    ``nothing``."""
+    caution: str = ""
+    """Warning for requests that turn reasoning off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking:
     """Options for reasoning in requests to a family's models, and their effect on the start of the output.
 
@@ -78,23 +99,10 @@ class Thinking:
 
     If empty, the values of OpenAI's API are passed to the template unchanged.
     """
-    numeric_effort: tuple[float, float] | None = None
-    """Range of ``reasoning_effort``, if it may be a number."""
     effort_off: tuple[str, ...] = ("none",)
     """Values of ``reasoning_effort`` that turn reasoning off."""
-    effort_name: str = "reasoning_effort"
-    """Name of the template's variable for the effort."""
-    written: bool = False
-    """True if requests without an option for reasoning are rendered with reasoning explicitly on."""
-    json_off: bool = False
-    """True if reasoning is off by default in requests that force a call or a JSON answer."""
-    named_off: bool = False
-    """True if reasoning is off in requests that force a call of a specific function."""
-    swap: Literal["blank", "nothing"] = "blank"
-    """Kind of content that ``force_nonempty_content`` replaces with the reasoning: ``blank`` or
-    ``nothing``."""
-    caution: str = ""
-    """Warning for requests that turn reasoning off."""
+    habits: ThinkingHabits = ThinkingHabits()
+    """Habits that only one or two families have."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -124,7 +132,7 @@ class Thinking:
         words = [f"{name}=false" for name in self.switches if name in BOOLEANS]
         words += [f"thinking_mode={word}" for word, on in self.modes if on is False]
         if "reasoning_effort" in self.switches and self.default != "always":
-            words += [f"{self.effort_name}={word}" for word in self.effort_off]
+            words += [f"{self.habits.effort_name}={word}" for word in self.effort_off]
         if "thinking_budget" in self.switches:
             words.append("thinking_budget=0")
         if self.default == "off":

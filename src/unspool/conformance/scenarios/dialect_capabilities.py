@@ -107,9 +107,9 @@ class Capabilities:
             for choice in ("required", "named"):
                 found[choice] = f"a forced call ({choice}) is written in its own markup"
         thinking = facts.thinking
-        if (thinking.default == "off" or thinking.json_off) and thinking.when_off != "read":
+        if (thinking.default == "off" or thinking.habits.json_off) and thinking.when_off != "read":
             found["forced reasoning"] = "the model does not reason before forced calls by default"
-        elif thinking.named_off and thinking.when_off != "read":
+        elif thinking.habits.named_off and thinking.when_off != "read":
             found["named reasoning"] = "the model does not reason if the request names the function"
         return found
 

@@ -7,7 +7,7 @@ GigaChat does.
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Habits, Prompt, Values, Writing
-from .._family_request_facts import RequestFacts, Thinking
+from .._family_request_facts import RequestFacts, Thinking, ThinkingHabits
 from .._placed_templates import Section
 from ._shared import NATIVE_FIRST, THINK_INLINE
 
@@ -46,7 +46,9 @@ R1_THINKING = replace(
     DEEPSEEK_THINKING,
     seed="<think>\n",
     after_tool="nothing",
-    caution="the template of DeepSeek R1 has no switch, so the model may reason all the same",
+    habits=ThinkingHabits(
+        caution="the template of DeepSeek R1 has no switch, so the model may reason all the same"
+    ),
 )
 
 # Sample output:
@@ -245,7 +247,7 @@ DEEPSEEK_V41 = replace(
             switches=("thinking", "enable_thinking", "reasoning_effort"),
             modes=(),
             efforts=tuple((word, word) for word in ("none", "low", "high", "xhigh", "max")),
-            numeric_effort=(1, 100),
+            habits=ThinkingHabits(numeric_effort=(1, 100)),
         ),
     ),
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Prompt, Writing
-from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
+from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts, ThinkingHabits
 from .._placed_templates import Section, Wrapper
 from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
 from .qwen import HERMES, QWEN3_CODER
@@ -130,6 +130,6 @@ GRANITE42 = replace(
         calls_special=False,
         forced=JSON_FIRST,
         eos=("<|end_of_text|>", "<|im_end|>"),
-        thinking=replace(SEEDED, swap="nothing"),
+        thinking=replace(SEEDED, habits=ThinkingHabits(swap="nothing")),
     ),
 )

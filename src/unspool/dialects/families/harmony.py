@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Frame, Habits, Names, Prompt, Route, Writing
-from .._family_request_facts import ALWAYS, FRAMED, RequestFacts
+from .._family_request_facts import ALWAYS, FRAMED, RequestFacts, ThinkingHabits
 from .._placed_templates import Opener, Wrapper
 from ._shared import NATIVE
 
@@ -172,6 +172,8 @@ MUSE_GLIMMER = Dialect(
         answers_special=True,
         forced=NATIVE,
         eos=("<|eot|>",),
-        thinking=replace(FRAMED, switches=("reasoning_effort",), effort_name="reasoning_strength"),
+        thinking=replace(
+            FRAMED, switches=("reasoning_effort",), habits=ThinkingHabits(effort_name="reasoning_strength")
+        ),
     ),
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Habits, Names, Prompt
-from .._family_request_facts import HYBRID, UNSWITCHED, RequestFacts
+from .._family_request_facts import HYBRID, UNSWITCHED, RequestFacts, ThinkingHabits
 from .._id_format import IdFormat
 from .._placed_templates import Section
 from ._shared import CHATML_STOPS, JSON, NATIVE, THINK_INLINE
@@ -68,7 +68,10 @@ KIMI_K2 = Dialect(
         forced=NATIVE,
         eos=("<|im_end|>", "[EOS]"),
         thinking=replace(HYBRID, special=True),
-        checkpoints=(("kimi_k25", replace(K2_THINKING, written=True)), ("kimi_thinking", K2_THINKING)),
+        checkpoints=(
+            ("kimi_k25", replace(K2_THINKING, habits=ThinkingHabits(written=True))),
+            ("kimi_thinking", K2_THINKING),
+        ),
     ),
 )
 
@@ -108,9 +111,7 @@ KIMI_K3 = Dialect(
             seed="<|open|>think<|sep|>",
             when_off="read",
             efforts=tuple((word, word) for word in ("none", "low", "high", "max")),
-            effort_name="thinking_effort",
-            written=True,
-            named_off=True,
+            habits=ThinkingHabits(effort_name="thinking_effort", written=True, named_off=True),
         ),
     ),
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Habits, Prompt, Writing
-from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts, Thinking
+from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts, Thinking, ThinkingHabits
 from .._placed_templates import Section
 from ._shared import JSON, JSON_FIRST, NATIVE_FIRST
 from .deepseek import DEEPSEEK_THINKING
@@ -67,7 +67,9 @@ MINIMAX_M2 = Dialect(
         thinking=replace(
             DEEPSEEK_THINKING,
             seed="<think>\n",
-            caution="the template of MiniMax M2 has no switch, so the model reasons all the same",
+            habits=ThinkingHabits(
+                caution="the template of MiniMax M2 has no switch, so the model reasons all the same"
+            ),
         ),
     ),
 )
@@ -124,7 +126,7 @@ MINIMAX_M3 = Dialect(
             when_off="text",
             strip="</mm:think>",
             modes=(("enabled", True), ("disabled", False), ("adaptive", None)),
-            json_off=True,
+            habits=ThinkingHabits(json_off=True),
         ),
     ),
 )

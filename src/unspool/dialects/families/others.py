@@ -12,6 +12,7 @@ from .._family_request_facts import (
     UNSWITCHED,
     RequestFacts,
     Thinking,
+    ThinkingHabits,
 )
 from .._id_format import IdFormat
 from .._placed_templates import Section, Wrapper
@@ -192,7 +193,11 @@ INKLING = Dialect(
         forced=NATIVE,
         eos=("<|content_model_end_sampling|>",),
         thinking=replace(
-            FRAMED, default="on", switches=("reasoning_effort",), when_off="read", numeric_effort=(0.0, 1.0)
+            FRAMED,
+            default="on",
+            switches=("reasoning_effort",),
+            when_off="read",
+            habits=ThinkingHabits(numeric_effort=(0.0, 1.0)),
         ),
     ),
 )
