@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import corpus_cases
 from unspool import Dialect, Parser, UnspoolError, get_dialect
-from unspool.dialects._registry import facts_of
+from unspool.dialects._registry import end_tokens, facts_of
 from unspool.dialects.parse_templates import text_around
 from unspool.sample_outputs import list_samples
 from unspool.sample_outputs import tools as demo_tools
@@ -152,7 +152,7 @@ def _opener(dialect: Dialect) -> str:
 
 def _without_stop(text: str, dialect: Dialect) -> str:
     """Return the text as an engine passes it on, without the token that ended it."""
-    stops = {*dialect.stop, *facts_of(dialect).eos}
+    stops = {*dialect.stop, *end_tokens(dialect, facts_of(dialect))}
     end = "|".join(map(re.escape, sorted(stops, key=len, reverse=True)))
     return re.sub(rf"(?:{end})\Z", "", text) if end else text
 

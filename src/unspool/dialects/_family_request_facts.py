@@ -106,7 +106,7 @@ class Thinking:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.strip == "":
+        if self.strip is not None and not self.strip.strip():
             raise SpecError("strip is empty: write strip=None if there is no marker to remove")
         if self.default is None and (self.switches or self.seed):
             raise SpecError("default=None means no reasoning, so write switches=() and seed='' as well")
@@ -164,8 +164,11 @@ class RequestFacts:
     ``native`` is a grammar for the dialect, ``json`` is guided JSON, and ``none`` means that calls cannot be
     forced.
     """
-    eos: tuple[str, ...]
-    """Tokens that end a turn; empty if only the model's generation config lists them."""
+    eos: tuple[str, ...] | None = None
+    """Tokens that end a turn, if they are not the ``stop`` markers of the dialect.
+
+    Empty if only the model's generation config lists them.
+    """
     thinking: Thinking
     """Options for reasoning."""
     checkpoints: tuple[tuple[str, Thinking], ...] = ()
@@ -176,7 +179,7 @@ class RequestFacts:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not all(self.eos):
+        if self.eos is not None and not all(self.eos):
             raise SpecError(f"eos={self.eos!r} must be a tuple of strings that are not empty")
         if not self.forced:
             raise SpecError("forced=() is empty: write ('none',) if calls cannot be forced")

@@ -331,8 +331,13 @@ def facts_of(dialect: Dialect) -> RequestFacts:
 @lru_cache(maxsize=256)
 def ends_of_turn(dialect: Dialect) -> frozenset[str]:
     """Return the markers that end the model's turn in a dialect."""
-    eos = facts_of(dialect).eos if dialect.request is not None else ()
+    eos = end_tokens(dialect, facts_of(dialect)) if dialect.request is not None else ()
     return frozenset((*dialect.stop, *eos))
+
+
+def end_tokens(dialect: Dialect, facts: RequestFacts) -> tuple[str, ...]:
+    """Return the tokens that end a turn, according to the request facts of a dialect."""
+    return dialect.stop if facts.eos is None else facts.eos
 
 
 def checkpoint(name: str) -> tuple[str, Thinking] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._core.token_ids.tokenizer_adapters import as_tokenizer
+from ..dialects import end_tokens
 from ..dialects.parse_templates import template_text
 from ._context import PlanContext
 
@@ -13,7 +14,7 @@ def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] |
     if context.request.ignore_eos:
         context.why["eos"] = "the request ignores the end of the turn"
         return (), ()
-    names = context.facts.eos
+    names = end_tokens(context.dialect, context.facts)
     ids = _special_token_ids(context)
     known_ids = [ids[name] for name in names if name in ids]
     source = f"those of {family} in the vocabulary"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ..dialects import Dialect, Thinking, built_in_dialects, facts_of
+from ..dialects import Dialect, Thinking, built_in_dialects, end_tokens, facts_of
 from ..errors import UsageError
 from ._build_plan import plan
 
@@ -108,7 +108,7 @@ def row(name: str) -> tuple[str, ...]:
         after.start,
         _forced(name, "required", default.dialect),
         _forced(name, NAMED, default.dialect),
-        " ".join(map(_code, facts.eos)) or "model",
+        " ".join(map(_code, end_tokens(default.dialect, facts))) or "model",
         NOT_APPLICABLE if off is None or not off.strip else _code(off.strip),
     )
 

@@ -41,6 +41,7 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
     """
     plain = get_dialect("generic_json")
     sections: tuple[str | Section, ...] = (Section("{calls}", only_at_start=True),) if name else plain.section
+    strip = strip.strip()
     if strip:  # some models write only the opening marker, others also the closing marker
         leads = (escaped(f"{strip}\n"), escaped(f"{strip}\n</{strip[1:]}\n"))
         sections += tuple(

@@ -161,7 +161,6 @@ DEEPSEEK_V3_2 = Dialect(
     request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
-        eos=DEEPSEEK_EOS,
         thinking=DEEPSEEK_THINKING,
     ),
 )
@@ -194,7 +193,6 @@ DEEPSEEK_V4 = replace(
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
-        eos=DEEPSEEK_EOS,
         thinking=replace(DEEPSEEK_THINKING, switches=(*DEEPSEEK_THINKING.switches, "reasoning_effort")),
     ),
 )
@@ -241,7 +239,6 @@ DEEPSEEK_V41 = replace(
     request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
-        eos=DEEPSEEK_EOS,
         thinking=replace(
             DEEPSEEK_THINKING,
             switches=("thinking", "enable_thinking", "reasoning_effort"),

@@ -34,7 +34,6 @@ GIGACHAT3 = Dialect(
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
-        eos=GIGACHAT_EOS,
         thinking=NO_REASONING,
     ),
 )
@@ -71,7 +70,6 @@ GIGACHAT35 = Dialect(
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
-        eos=GIGACHAT_EOS,
         thinking=replace(SEEDED, seed="<think>", default="off", switches=("reasoning",)),
         checkpoints=(("gigachat35_reasoning", replace(ALWAYS, seed="<think>")),),
     ),

@@ -22,7 +22,7 @@ GRANITE_20B_FC = Dialect(
     family=Family("granite-20b-functioncalling", model_names=("Granite 20B functioncalling",)),
     call=("<function_call> {envelope}", "<function_call>{envelope}"),
     stop=("<|endoftext|>",),
-    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|endoftext|>",), thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, thinking=UNSWITCHED),
 )
 
 # Sample output:
@@ -60,7 +60,6 @@ GRANITE = Dialect(
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
-        eos=("<|end_of_text|>",),
         thinking=replace(HYBRID, default="off", when_off="read"),
     ),
 )
@@ -129,7 +128,6 @@ GRANITE42 = replace(
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
-        eos=("<|end_of_text|>", "<|im_end|>"),
         thinking=replace(SEEDED, habits=ThinkingHabits(swap="nothing")),
     ),
 )

@@ -86,7 +86,6 @@ HARMONY_STRIPPED = Dialect(
     request=RequestFacts(
         calls_special=False,
         forced=("none",),
-        eos=(),
         thinking=replace(ALWAYS, switches=("reasoning_effort",), efforts=HARMONY_EFFORTS, seed=""),
     ),
 )

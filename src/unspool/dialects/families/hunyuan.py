@@ -33,7 +33,7 @@ HUNYUAN_A13B = Dialect(
     content=("<answer>\n{text}\n</answer>",),
     drop=("助手：",),
     stop=("<|eos|>",),
-    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eos|>",), thinking=HYBRID),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, thinking=HYBRID),
 )
 
 PARAM_LINES = "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"
@@ -169,7 +169,7 @@ def suffixed(dialect: Dialect, facts: RequestFacts, suffix: str, models: str) ->
         prompt=Prompt(ends=with_suffixes(dialect.prompt.ends, suffix)),
         request=replace(
             facts,
-            eos=with_suffixes(facts.eos, suffix),
+            eos=None,
             thinking=replace(facts.thinking, seed=with_suffixes((facts.thinking.seed,), suffix)[0]),
         ),
     )

@@ -104,7 +104,6 @@ KIMI_K3 = Dialect(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
-        eos=("<|end_of_msg|>",),
         thinking=replace(
             HYBRID,
             special=True,

@@ -30,9 +30,7 @@ MINIMAX_M1 = Dialect(
     separators=(",",),
     stop=("<end_of_sentence>",),
     prompt=Prompt(turn=("<beginning_of_sentence>",)),
-    request=RequestFacts(
-        calls_special=False, forced=JSON_FIRST, eos=("<end_of_sentence>",), thinking=UNSWITCHED
-    ),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, thinking=UNSWITCHED),
 )
 
 # Sample output:
@@ -63,7 +61,6 @@ MINIMAX_M2 = Dialect(
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
-        eos=MINIMAX_EOS,
         thinking=replace(
             DEEPSEEK_THINKING,
             seed="<think>\n",
@@ -116,7 +113,6 @@ MINIMAX_M3 = Dialect(
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
-        eos=MINIMAX_EOS,
         thinking=Thinking(
             special=True,
             default="model",

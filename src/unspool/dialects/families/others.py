@@ -70,9 +70,7 @@ JAMBA = Dialect(
     call=("{envelope}",),
     writing=Writing(between_calls=", "),
     stop=("<|endoftext|>", "<|eom|>"),
-    request=RequestFacts(
-        calls_special=True, forced=JSON_FIRST, eos=("<|endoftext|>", "<|eom|>"), thinking=UNSWITCHED
-    ),
+    request=RequestFacts(calls_special=True, forced=JSON_FIRST, thinking=UNSWITCHED),
 )
 
 # Sample output:
@@ -105,7 +103,6 @@ APRIEL = Dialect(
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
-        eos=("<|end|>",),
         thinking=replace(ALWAYS, seed="Here are my reasoning steps:\n"),
     ),
 )
@@ -132,7 +129,6 @@ APERTUS = Dialect(
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
-        eos=("<|assistant_end|>",),
         thinking=replace(HYBRID, special=True, default="off", when_off="read"),
     ),
 )
@@ -151,9 +147,7 @@ PHI4MINI = Dialect(
     call=("{envelope}",),
     writing=Writing(between_calls=", "),
     stop=("<|end|>", "<|endoftext|>"),
-    request=RequestFacts(
-        calls_special=False, forced=JSON_FIRST, eos=("<|end|>", "<|endoftext|>"), thinking=UNSWITCHED
-    ),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, thinking=UNSWITCHED),
 )
 
 # Sample output:
@@ -191,7 +185,6 @@ INKLING = Dialect(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
-        eos=("<|content_model_end_sampling|>",),
         thinking=replace(
             FRAMED,
             default="on",
@@ -250,7 +243,7 @@ SARASHINA = Dialect(
     reasoning=(),
     drop=("<|tool_calls|>",),
     stop=("</s>",),
-    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("</s>",), thinking=NO_REASONING),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, thinking=NO_REASONING),
 )
 
 # -- calls with the name before the arguments

@@ -35,5 +35,5 @@ PASSTHROUGH = Dialect(
     name="passthrough",
     family=Family("any: everything is content, markup included", aliases=("identity", "plain")),
     reasoning=(),
-    request=RequestFacts(calls_special=None, forced=JSON, eos=(), thinking=NO_REASONING),
+    request=RequestFacts(calls_special=None, forced=JSON, thinking=NO_REASONING),
 )

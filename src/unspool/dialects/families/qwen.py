@@ -126,7 +126,7 @@ ERNIE45 = replace(
     content=("<response>\n{text}\n</response>\n",),
     stop=("</s>",),
     prompt=Prompt(turn=("Assistant:",)),
-    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("</s>",), thinking=SEEDED),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, thinking=SEEDED),
 )
 
 # -- tagged parameters, with the name in the tag
@@ -180,7 +180,6 @@ QWEN3_CODER = Dialect(
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
-        eos=CHATML_STOPS,
         thinking=HYBRID,
         checkpoints=(("qwen3.5", SEEDED), ("qwen_3_5", SEEDED)),
     ),
@@ -248,7 +247,6 @@ SEED_OSS = replace(
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
-        eos=("<seed:eos>",),
         thinking=replace(HYBRID, switches=("thinking_budget",)),
     ),
 )
