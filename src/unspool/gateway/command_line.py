@@ -27,7 +27,7 @@ FLAGS: Final = {
 }
 """Settings that have a command-line flag, with the placeholder for the flag's value in the help text.
 
-``--set`` changes all other settings.
+A setting without a flag can be changed with ``--set``.
 """
 
 

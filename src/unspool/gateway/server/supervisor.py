@@ -112,7 +112,7 @@ class Supervisor:
         self._due: list[tuple[float, int]] = []
         """Delayed restarts, as pairs of the time and the index of the worker's listening socket."""
         self._young_deaths = 0
-        """Number of workers in a row that have died soon after their start."""
+        """Number of consecutive workers that have died soon after their start."""
         self._past: Snapshot = EMPTY
         """Sum of the counters of all workers that have died."""
         self._stopping_since: float | None = None

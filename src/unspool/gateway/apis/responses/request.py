@@ -1,7 +1,8 @@
 """Conversion of Responses request bodies to generation requests.
 
-Input items become messages.  A reasoning item and the text and calls that follow it become one assistant
-message.  The output of a call becomes a message with the role ``tool``.  ``tools.py`` converts the tools.
+Input items become messages.  A reasoning item, together with the text and the calls after it, becomes one
+assistant message.  The output of a call becomes a message with the role ``tool``.  ``tools.py`` converts the
+tools.
 """
 
 from __future__ import annotations
