@@ -26,7 +26,7 @@ DEEPEST_TAGS: Final = DEEPEST // 2
 
 
 class GrammarTooLarge(UsageError):
-    """Raised for a grammar with more than ``LARGEST`` parts."""
+    """Error for a grammar with more than ``LARGEST`` parts."""
 
 
 class Budget:

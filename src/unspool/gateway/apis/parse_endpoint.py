@@ -89,8 +89,8 @@ class ParseHandler:
 def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
     """Parse the text in a request body, and return the encoded response.
 
-    :param limit: approximate maximum size of the response in bytes.  It determines how long the text may be and
-        how many events the response may contain.
+    :param limit: approximate maximum size of the response in bytes.  It limits the length of the text
+        and the number of events.
     :param templates: allow the request to contain a chat template.
     """
     shape = decode_body(body, ParseBody)

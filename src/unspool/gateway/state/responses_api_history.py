@@ -152,8 +152,8 @@ async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -
 def _can_be_answered(item: Mapping[str, Any]) -> bool:
     """Return whether a conversation can continue after this item.
 
-    It cannot continue after a truncated call.  It can continue after a malformed call, because the result of
-    that call reports the error to the model.
+    A conversation cannot continue after a truncated call.  After a malformed call, a conversation can
+    continue, because the result of the call reports the error to the model.
     """
     if item.get("status") != "incomplete" or "content" in item:
         return True

@@ -176,9 +176,9 @@ def _data_url(image: str) -> str:
 def _read_messages(messages: Sequence[_Message]) -> list[dict[str, Any]]:
     """Convert messages to the format of Chat Completions.
 
-    A call without an id receives a new id.  A tool result without an id is matched to the first call that has the
-    same tool name and no result yet.  If the result has no tool name either, it is matched to the first call
-    without a result.
+    A call without an id receives a new id.  A tool result without an id is matched to the first call
+    that has the same tool name and no result yet.  If the result has no tool name either, it is matched to
+    the first call without a result.
     """
     out: list[dict[str, Any]] = []
     open_calls = _OpenCalls(())
