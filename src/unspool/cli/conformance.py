@@ -80,7 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     export = commands.add_parser("export", help="write the cases as JSON Lines", description=_export.__doc__)
     _add_selection(export)
-    export.add_argument("--schema", action="store_true", help="write the JSON schema of a case instead")
+    export.add_argument(
+        "--schema", action="store_true", help="write the JSON Schema of a case instead of the cases"
+    )
     export.set_defaults(conformance=_export)
 
 

@@ -54,7 +54,7 @@ _MODULES: Final = (
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.full_name: scenario for module in _MODULES for scenario in module.SCENARIOS
 }
-"""Mapping from the scenarios' full names to the scenarios."""
+"""Scenarios, keyed by full name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ The rules (see also docs/policies.md and docs/rulings.md):
 
 - Reasoning without a closer continues until the next call.
 - A complete call without its closer is valid if it is followed by the next call or by the end of the output.
-- Calls without the markers of a section are accepted if the dialect declares this form. - A stray reasoning
-closer is removed. A stray closer of a call is removed if it follows a call or is a
-  control token; otherwise it is text.
+- Calls without the markers of a section are accepted if the dialect declares this form.
+- A stray reasoning closer is removed.
+- A stray call closer is removed if it follows a call or is a control token; otherwise it is text.
 - Empty sections and empty reasoning are removed.
 - A marker is treated as text in two cases: it follows a quote or a backtick, or it opens a call but no call
   follows.

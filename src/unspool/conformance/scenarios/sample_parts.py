@@ -14,7 +14,7 @@ class Call:
     name: str
     arguments: dict[str, Any]
     spelling: str = ""
-    """JSON text of the arguments, if its formatting differs from the usual one."""
+    """JSON text of the arguments, if its formatting is unusual."""
 
     @property
     def json(self) -> str:

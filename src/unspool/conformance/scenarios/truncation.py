@@ -108,7 +108,7 @@ def _parts_before_cut(draft: Draft, number: int, kept_length: int) -> list[Expec
 
 
 def _expected_by_part(draft: Draft) -> dict[int, ExpectedPart | None]:
-    """Return a dictionary from the index of each part of the scenario to the expected part."""
+    """Return the expected parts, keyed by their index in the scenario."""
     order = iter(draft.order)
     parts = sorted({piece.part for piece in draft.pieces})
     return {part: next(order, None) for part in parts}
