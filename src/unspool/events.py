@@ -417,7 +417,7 @@ def normalise(events: "Iterable[Event]") -> "list[Event]":
     [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]
     """
     out: list[Event] = []
-    run: list[Event] = []  # consecutive events to join; joining all events of a run at once takes linear time
+    run: list[Event] = []  # consecutive events, collected and joined once, so that joining takes linear time
     for event in events:
         if run and not _continues(run[-1], event):
             out.append(_joined(run))

@@ -109,7 +109,7 @@ def ok_and_error(errors: Sequence[str | None]) -> list[pa.Array]:
 
 
 def strings(values: Sequence[str | None]) -> pa.Array:
-    """Build a text column; lone surrogates, which Arrow cannot store, are replaced by escape sequences."""
+    """Build a text column; lone surrogates, which Arrow cannot store, are replaced with escape sequences."""
     return array(values, pa.string())
 
 

@@ -118,7 +118,7 @@ class Rows(NamedTuple):
 
 
 def find_inputs(paths: Iterable[str]) -> list[Input]:
-    """Return the input files in order; a directory is replaced by all its files that have a known suffix."""
+    """Return the input files in order, including all files in a directory that have a known suffix."""
     found: list[Path] = []
     for name in paths:
         path = Path(name).absolute()  # workers on a cluster have different working directories

@@ -83,7 +83,7 @@ def capabilities_of(dialect: str) -> Capabilities:
 
 
 def select(patterns: Sequence[str] = ()) -> list[Scenario]:
-    """Return the scenarios that match a pattern (a group, a name, or ``order/*``), by default all."""
+    """Return the scenarios that match a pattern (a group, a name, or ``order/*``); default: all."""
     if not patterns:
         return list(SCENARIOS.values())
     matches = [

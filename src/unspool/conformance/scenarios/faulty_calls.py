@@ -34,7 +34,7 @@ _NOT_A_CALL: Final = "A broken call is not a call; the text and calls around it 
 
 
 def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEdit:
-    """Return an edit that applies ``change`` to the arguments of the call with the value ``LONG``."""
+    """Return an edit that applies ``change`` to the arguments of the call that contains ``LONG``."""
 
     def edit(draft: Draft) -> str | None:
         if not draft.capabilities.verbatim:

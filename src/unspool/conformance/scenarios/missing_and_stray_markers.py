@@ -101,7 +101,7 @@ def _remove_inner_closer(draft: Draft) -> str | None:
 
 
 def _remove_reasoning_closer(draft: Draft) -> str | None:
-    """Remove the reasoning closer, and expect that the following text is reasoning, too."""
+    """Remove the reasoning closer, and expect that the following text becomes part of the reasoning."""
     if draft.capabilities.framed:
         return "the header of the next message ends reasoning"
     marked = draft.capabilities.marked or section_markers(draft.capabilities)[0]

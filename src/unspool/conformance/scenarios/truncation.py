@@ -4,7 +4,7 @@ All text before the cut is kept. The expected result depends on the position of 
 
 in text or reasoning         the text up to the cut
 in a marker                  a fragment: nothing, or its raw text
-before the end of the name   also a fragment
+before the end of the name   a fragment
 up to the last value         a truncated call
 after the arguments          a complete call; in dialects with tags, where only the
                              closing marker shows that no argument follows,
@@ -52,7 +52,7 @@ def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
 
 
 def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
-    """Return a function that finds the position ``offset`` characters after a word in a part."""
+    """Return a function that finds a cut after a word in a part, at a distance of ``offset`` characters."""
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):
