@@ -644,6 +644,10 @@ def test_invalid_sources_are_refused(source: object, message: str) -> None:
     ("source", "message"),
     [
         ("no/such/file", "does not exist"),
+        (
+            "Qwen/Qwen3-8B",
+            "does not exist: .* Its name suggests the dialect hermes: run `unspool dialects Qwen/Q",
+        ),
         (Path("no/such/file.jinja"), "does not exist"),
         ("x" * 300, "cannot read x+: File name too long"),
         ("http://127.0.0.1:9", "call unspool.models.detect_server"),

@@ -21,7 +21,7 @@ from ..errors import UsageError
 from ..events import FinishReason
 from ..message import Message
 from ..parser import Parser, ToolList, parse
-from ..policies import Policies
+from ..policies import PolicyChoice, as_policies
 from ..tokens import label_tokens
 from ._arrow_columns import decode_column, parsed_arrays, parsed_schema
 from .input_files import other_values
@@ -57,7 +57,7 @@ class RowOptions(TypedDict, total=False):
     """The end of the prompt: text, or token ids if the outputs are token ids."""
     finish_reason: FinishReason | Column | None
     """The reason why generation stopped."""
-    policies: Policies | None
+    policies: PolicyChoice | None
     """The parser's policies."""
     key: str | None
     """The column whose value identifies a row and determines the row's call ids.  By default, call ids are
@@ -106,7 +106,7 @@ class RowReader:
         tools: ToolList | Column | None = None,
         prompt: str | Sequence[int] | Column | None = None,
         finish_reason: FinishReason | Column | None = None,
-        policies: Policies | None = None,
+        policies: PolicyChoice | None = None,
         key: str | None = None,
         pad: int | None = None,
         labels: bool = False,
@@ -130,7 +130,7 @@ class RowReader:
         self.tools = tools
         self.prompt = prompt
         self.finish_reason = finish_reason
-        self.policies = policies
+        self.policies = as_policies(policies)
         self.key = key
         self.labels = labels
         self.keep = keep

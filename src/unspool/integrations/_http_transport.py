@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..dialects import Dialect
 from ..errors import UsageError
-from ..policies import DEFAULTS, Policies
+from ..policies import PolicyChoice, as_policies
 from ._http_exchange import EngineName, Exchange, Reading, StreamRepair, api_of, error_body
 
 Wrapped = TypeVar("Wrapped")
@@ -75,7 +75,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
         *,
         template: str | None = None,
         engine: EngineName | None = None,
-        policies: Policies = DEFAULTS,
+        policies: PolicyChoice | None = None,
     ) -> None:
         """Create a transport.
 
@@ -87,7 +87,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
             it does not change requests.
         :param policies: the policies for the parsers.
         """
-        self._reading = Reading.create(dialect, template, engine, policies)
+        self._reading = Reading.create(dialect, template, engine, as_policies(policies))
         self._inner: Any = self._default() if wrap is None else wrap
 
     def _open(self, request: Any, body: bytes) -> Exchange | Any | None:

@@ -32,6 +32,7 @@ class _AsyncStream(AsyncRepairedStream, httpx.AsyncByteStream):
 class Transport(RepairingTransport[httpx.BaseTransport], httpx.BaseTransport):
     """Transport for ``httpx.Client``.
 
+    >>> import httpx
     >>> client = httpx.Client(transport=Transport("hermes"))
     """
 
@@ -43,6 +44,7 @@ class Transport(RepairingTransport[httpx.BaseTransport], httpx.BaseTransport):
 class AsyncTransport(AsyncRepairingTransport[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport):
     """Transport for ``httpx.AsyncClient``.
 
+    >>> import httpx
     >>> client = httpx.AsyncClient(transport=AsyncTransport("hermes"))
     """
 

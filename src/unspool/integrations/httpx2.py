@@ -32,6 +32,7 @@ class _AsyncStream(AsyncRepairedStream, httpx2.AsyncByteStream):
 class Transport(RepairingTransport[httpx2.BaseTransport], httpx2.BaseTransport):
     """Transport for ``httpx2.Client``.
 
+    >>> import httpx2
     >>> client = httpx2.Client(transport=Transport("hermes"))
     """
 
@@ -43,6 +44,7 @@ class Transport(RepairingTransport[httpx2.BaseTransport], httpx2.BaseTransport):
 class AsyncTransport(AsyncRepairingTransport[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport):
     """Transport for ``httpx2.AsyncClient``.
 
+    >>> import httpx2
     >>> client = httpx2.AsyncClient(transport=AsyncTransport("hermes"))
     """
 

@@ -38,5 +38,6 @@ def as_json(arguments: object) -> str:
 def mapping(value: object, what: str) -> Mapping[str, Any]:
     """Return ``value`` if it is a mapping, else raise ``UsageError``."""
     if not isinstance(value, Mapping):
-        raise UsageError(f"{what} must be a mapping, not {type(value).__name__}")
+        advice = ": pass the result of its model_dump()" if hasattr(value, "model_dump") else ""
+        raise UsageError(f"{what} must be a mapping, not {type(value).__name__}{advice}")
     return value

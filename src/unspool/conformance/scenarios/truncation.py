@@ -52,7 +52,10 @@ def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
 
 
 def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
-    """Return a function that finds a cut after a word in a part, at a distance of ``offset`` characters."""
+    """Return a function that finds a cut at the end of a word in a part.
+
+    :param offset: the number of characters by which to move the cut; negative numbers move it back.
+    """
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any, Final, Literal
 
 from ...dialects import get_dialect
+from ...dialects.model_names import dialect_of
 from ...errors import UnspoolError
 from ...models.doctor.engine_parser_table import PARSERS
 from .._registered_parser_names import DETECTED
@@ -30,7 +31,7 @@ log = logging.getLogger("vllm.unspool")
 def is_known(name: str) -> bool:
     """Return whether a parser name of vLLM is also the name of a dialect."""
     try:
-        get_dialect(name)
+        dialect_of(name)
     except UnspoolError:
         return False
     return True
