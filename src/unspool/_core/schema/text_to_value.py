@@ -92,8 +92,8 @@ def is_text(kind: ValueType, declared: str) -> bool:
 def value_by_spelling(text: str, kind: ValueType) -> str:
     """Return JSON for unquoted text in a notation with quoted strings.
 
-    The schema determines the type of the value.  If the text does not match its schema, text that looks
-    like a number, or like true, false or null, becomes that value, and any other text becomes a string.
+    The schema determines the type of the value.  If the text does not match the schema, a number
+    or a spelling of true, false or null becomes that value, and any other text becomes a string.
     """
     value = word_or_number(text)
     types = kind.types
