@@ -56,7 +56,7 @@ class _SchemaCopier:
     def copy_definitions(self) -> None:
         """Copy the definitions to which the copied schemas refer.
 
-        This is a loop, because recursion over a long chain of definitions could overflow the stack.
+        The method uses a loop, because recursion over a long chain of definitions could overflow the stack.
         """
         while self._deferred:
             name, reference = self._deferred.pop()

@@ -4,8 +4,8 @@ uvicorn's parser has no limits of its own.  This subclass of uvicorn's protocol 
 
 - Request head (the request line and the headers): its size, its number of headers, and the time until it is
   complete.
-- Data that arrives after the response: the time until the rest of the request body, or the head of the next
-  request, is complete.  This time is as long as the time for a request head.  The rest of a body is read
+- Data that arrives after the response (the rest of the request body, or the head of the next request): the
+  time until the data is complete, with the same limit as for a request head.  The rest of a body is read
   slowly and discarded, because many clients send the whole body before they read the response.
 - Idle time between requests: ``keep_alive_timeout``.  After this time, the connection is closed, even if the
   client has not yet read the end of its last response.

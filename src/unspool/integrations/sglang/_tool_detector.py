@@ -130,7 +130,7 @@ class ToolDetector:
         super().__init__(**options)
         self._tokenizer = tokenizer
         self._checked_text: tuple[str, bool] = ("", False)
-        """The last argument of ``has_tool_call``, and the result."""
+        """The text of the most recent call of ``has_tool_call``, and the result."""
         self.request_tools: Sequence[Any] | None = None
         """The tools of the request, which SGLang does not pass to ``has_tool_call``."""
         self._converted_tools: tuple[object, list[dict[str, Any]] | None] = (None, None)

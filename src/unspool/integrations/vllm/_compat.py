@@ -79,7 +79,7 @@ record_tool_parser_invocation: Final = _find_or_none("vllm.parser.metrics:record
 get_function_tools: Final = _find_or_none("vllm.tool_parsers.utils:get_function_tools")
 """vLLM's function that converts tools to functions for the model; None if the release does not have it.
 
-It flattens namespaces, and converts custom tools to functions."""
+The function flattens namespaces, and converts custom tools to functions."""
 
 
 def anthropic_serving() -> Any:
