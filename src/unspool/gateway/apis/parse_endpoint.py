@@ -89,7 +89,7 @@ class ParseHandler:
 def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
     """Parse the text in a request body, and return the encoded response.
 
-    :param limit: approximate maximum size of the response in bytes, which limits the text and the number of events.
+    :param limit: approximate maximum size of the response in bytes; limits the text and the number of events.
     :param templates: allow the request to contain a chat template.
     """
     shape = decode_body(body, ParseBody)
