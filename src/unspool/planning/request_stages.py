@@ -49,7 +49,7 @@ class Stage(Protocol):
 class LeadStrip:
     """Stage that strips a reasoning marker from the beginning of the content.
 
-    If the closing marker follows an opening marker, it is stripped, too.
+    A closing marker that follows an opening marker is stripped, too.
 
     Up to ``MAX_WHITESPACE`` characters of whitespace before a marker are also stripped.  Whitespace after the
     last stripped marker is content.

@@ -75,7 +75,7 @@ class PrefixCase(NamedTuple):
 
 
 class MaskMarks(NamedTuple):
-    """For each part of a turn, True if ``{% generation %}`` marks it, and None if it is not rendered."""
+    """Parts of a turn: True if ``{% generation %}`` marks the part, None if the part is not rendered."""
 
     answer: bool
     """The content; if the content is not marked, the training mask is all zeros."""
