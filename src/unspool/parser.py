@@ -90,7 +90,7 @@ class Parser:
             turn, even in the middle of reasoning or of a call.  A turn begins after the last control token
             that does not belong to the dialect.  If turns begin with ordinary words instead, pass only the
             unfinished turn as the prompt.
-        :param start_channel: the channel in which the output begins, as an alternative to ``prompt``:
+        :param start_channel: the channel in which the output begins, for callers that do not pass ``prompt``:
             ``reasoning``, or ``content`` if the reasoning is already over.
         :param tokenizer: the model's tokenizer, needed for ``feed_tokens`` and ``feed_decoded``.  It
             also selects the variant of the dialect that fits its vocabulary.

@@ -377,7 +377,7 @@ class _Inference:
         opening = _ANY_PLACEHOLDER.split((layout.opening + layout.head).strip())[0]
         before, found, after = text.partition(_CONTENT)
         glue = after.partition(opening)[0] if opening and opening in after else ""
-        # If more than whitespace separates content and calls, the template puts content in its own turn.
+        # If more than whitespace separates content and calls, the template puts content in a separate turn.
         self.content_with_calls = bool(found) and not glue.strip() and _FIRST.name not in before
         return glue.strip(" ") if self.content_with_calls else ""
 

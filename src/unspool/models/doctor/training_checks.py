@@ -52,7 +52,7 @@ class PrefixCase(NamedTuple):
     * ``opens``: turns without reasoning cannot occur, because every prompt opens reasoning.
     """
     difference: Difference | None = None
-    """The first difference between the next prompt and the previous prompt and output."""
+    """The first place at which the next prompt differs from the previous prompt and output."""
     why: str = ""
     """The template's error message if it refuses the conversation."""
 
