@@ -155,7 +155,7 @@ class Machine:
         self._declared_only: Final = policies.unknown_tool == "text" and tools.known
         self._drops_unknown: Final = policies.unknown_tool == "drop" and tools.declared
         self._checks_names: Final = tools.declared
-        self._null_calls: Final = compiled.dialect.names.null_calls
+        self._null_calls: Final = compiled.dialect.habits.null_calls
         self._remove_calls: Final = remove_calls
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
         """Input buffer, and the events that account for the input."""
