@@ -157,9 +157,17 @@ class Machine:
         self._checks_names: Final = tools.declared
         self._null_calls: Final = compiled.dialect.names.null_calls
         self._remove_calls: Final = remove_calls
-        self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
+        id_format = compiled.dialect.id_format
+        # Families with ids of their own write them last in healthy calls, which need no diagnostic.  Only the
+        # stage that waits for the whole call needs it, because the diagnostic contains the id.
+        reports_late_ids = policies.commit == "call" or id_format.native_length is None
+        self.ledger: Final = Ledger(
+            base=base,
+            keep_raw=keep_raw or bool(compiled.repetitions),
+            reports_late_ids=reports_late_ids,
+        )
         """Input buffer, and the events that account for the input."""
-        self._ids: Final = CallIds(compiled.dialect.id_format, new_id, native=policies.call_ids == "native")
+        self._ids: Final = CallIds(id_format, new_id, native=policies.call_ids == "native")
         # Fast path of the next feed: either text of a channel without any of these markers, or a codec.
         self._fast_channel: Channel | None = None
         self._fast_markers = _NO_MARKERS

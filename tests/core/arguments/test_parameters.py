@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Literal
 
 import pytest
 
-from unspool import Dialect, Message, ToolCall, list_dialects, parse, render
+from unspool import Dialect, Message, Policies, ToolCall, list_dialects, parse, render
 from unspool.testing import ModelOutput, assert_laws, assert_round_trip, chunkings
 
 # In a nested value, tags are the members of the value.
@@ -50,6 +52,58 @@ def test_envelope_members_do_not_vanish_without_a_diagnostic(envelope: str, key:
     assert [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics] == (
         [("extra_member", key)] if key else []
     )
+
+
+ENVELOPES = [
+    dialect
+    for dialect in list_dialects()
+    if "{envelope}" in "".join(dialect.call[:1]) and not dialect.envelope.keyed
+]
+
+
+@pytest.mark.parametrize("dialect", ENVELOPES, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("keys", ["arguments", "parameters"])
+@pytest.mark.parametrize("type_", ["", '"type": "function", '])
+def test_envelope_in_a_function_member_keeps_its_arguments(dialect: Dialect, keys: str, type_: str) -> None:
+    plain = _envelope_text(dialect, "note")
+    name = dialect.envelope.name_keys[0]
+    nested = f'{{{type_}"function": {{"{name}": "note", "{keys}": {{"text": "x"}}}}}}'
+    text = plain.replace(ENVELOPE.search(plain)[0], nested)  # type: ignore[index]
+    assert nested in text
+    run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=4, random=1))
+    assert run.message is not None
+    assert [(call.name, call.arguments) for call in run.message.tool_calls] == [("note", '{"text": "x"}')]
+
+
+@pytest.mark.parametrize("dialect", ENVELOPES, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("policy", ["text", "repair"])
+def test_envelope_without_its_arguments_is_not_a_complete_call(
+    dialect: Dialect, policy: Literal["text", "repair"]
+) -> None:
+    plain = _envelope_text(dialect, "note")
+    name = dialect.envelope.name_keys[0]
+    for member in ('"args_of_it": {"text": "x"}', '"deeper": {"more": {"text": "x"}}'):
+        for members in (f'"{name}": "note", {member}', f'{member}, "{name}": "note"'):
+            text = plain.replace(ENVELOPE.search(plain)[0], f"{{{members}}}")  # type: ignore[index]
+            policies = Policies(malformed_call=policy)
+            output = ModelOutput(text, TOOLS, policies=policies)
+            run = assert_laws(dialect, output, chunkings(text, splits=4, random=1))
+            assert run.message is not None
+            assert not run.message.tool_calls
+
+
+def _envelope_text(dialect: Dialect, name: str) -> str:
+    ids = "abcdefghi"
+    return render(dialect, Message(tool_calls=(ToolCall(ids, name, '{"text": "x"}'),)), check=False)
+
+
+ENVELOPE = re.compile(r"\{[^{}]*\{[^{}]*\}[^{}]*\}")
+
+
+@pytest.mark.parametrize("extra", ['"dry": true', '"meta": {}', '"meta": "x"'])
+def test_envelope_without_arguments_is_complete_if_no_member_could_hold_them(extra: str) -> None:
+    message = parse(f'<tool_call>{{"name": "note", {extra}}}</tool_call>', "hermes")
+    assert [call.arguments for call in message.tool_calls] == ["{}"]
 
 
 @pytest.mark.parametrize(
