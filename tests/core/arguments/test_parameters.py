@@ -9,6 +9,7 @@ from typing import Literal
 import pytest
 
 from unspool import Dialect, Message, Policies, ToolCall, list_dialects, parse, render
+from unspool.dialects.parse_templates import parse_template, split_at
 from unspool.testing import ModelOutput, assert_laws, assert_round_trip, chunkings
 
 # In a nested value, tags are the members of the value.
@@ -35,6 +36,49 @@ def test_call_markup_in_a_value_is_data(dialect: Dialect) -> None:
         message = call("note", text=text, more="z")
         written = assert_round_trip(dialect, message, TOOLS)
         assert_laws(dialect, ModelOutput(written, TOOLS), chunkings(written, splits=4, random=1))
+
+
+ALL_TAGGED = [dialect for dialect in list_dialects() if any("{params}" in call for call in dialect.call[:1])]
+
+
+@pytest.mark.parametrize("dialect", ALL_TAGGED, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("gap", ["", "\n"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_doubled_closing_tag_is_noise(dialect: Dialect, gap: str, count: int) -> None:
+    written = render(dialect, call("note", text="x", more="y"))
+    head, closer, tail = _around_closer(dialect, written, "y")
+    text = head + gap.join([closer] * count) + gap + tail
+    run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
+    assert run.message is not None
+    assert [json.loads(each.arguments) for each in run.message.tool_calls] == [{"text": "x", "more": "y"}]
+    assert {note.kind for note in run.message.diagnostics} == {"stray_closer"}
+
+
+@pytest.mark.parametrize("dialect", TAGGED, ids=lambda dialect: dialect.name)
+def test_closing_tag_after_its_opening_tag_in_a_value_is_data(dialect: Dialect) -> None:
+    written = render(dialect, call("note", text="x", more="y"))
+    head, closer, tail = _around_closer(dialect, written, "y")
+    opening = _around_closer(dialect, render(dialect, call("note", text="z")), "z")[0]
+    quoted = opening[opening.index(_opening_literal(dialect)) :]
+    text = head + quoted + closer + closer + tail
+    run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
+    assert run.message is not None
+    assert [json.loads(each.arguments)["more"] for each in run.message.tool_calls] == [
+        "y" + (quoted + closer).rstrip("\n")
+    ]
+
+
+def _around_closer(dialect: Dialect, written: str, value: str) -> tuple[str, str, str]:
+    """Return the text up to the end of a value, the closing tag, and the rest."""
+    _, _, pieces = split_at(parse_template(dialect.param[0]), "value")
+    closer = "".join(piece.text for piece in pieces).strip().replace("{key}", "more")
+    end = written.rindex(value, 0, written.rindex(closer)) + len(value)
+    at = written.index(closer, end)
+    return written[:end], closer, written[at + len(closer) :]
+
+
+def _opening_literal(dialect: Dialect) -> str:
+    return parse_template(dialect.param[0])[0].text.lstrip()
 
 
 @pytest.mark.parametrize(

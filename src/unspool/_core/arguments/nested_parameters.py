@@ -44,9 +44,10 @@ _CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array"
 class _Element:
     """Parameter whose closing tag has not been read yet."""
 
-    __slots__ = ("count", "declared", "discards", "raw", "seen", "shape", "slot", "type")
+    __slots__ = ("count", "declared", "discards", "key", "raw", "seen", "shape", "slot", "type")
 
-    def __init__(self, kind: ValueType, declared: str, slot: Slot, discards: bool) -> None:
+    def __init__(self, key: str, kind: ValueType, declared: str, slot: Slot, discards: bool) -> None:
+        self.key = key
         self.type = kind
         self.declared = declared
         """Type that an attribute of the tag declares, or an empty string."""
@@ -64,6 +65,7 @@ class NestedParameters(Parameters):
     """Codec for the parameters of one call, nested to any depth, up to its closing marker."""
 
     __slots__ = (
+        "_last_closed",
         "_out",
         "_root",
         "_stack",
@@ -71,10 +73,11 @@ class NestedParameters(Parameters):
 
     def __init__(self, compiled: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
         super().__init__(compiled, tools, function, policies, compiled.params.nested_programs)
-        self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), discards=False)
+        self._root = _Element("", UNKNOWN, "", self._slot_for(UNKNOWN, {}), discards=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
         self._out: list[str] = []
+        self._last_closed = ""  # key of the element that was closed last, if nothing follows it yet
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         element = self._stack[-1] if self._stack else self._root
@@ -136,8 +139,15 @@ class NestedParameters(Parameters):
                 self.error = "a parameter or the end of the call"
             return pos
         if matcher.program in compiled.params.form_of:
+            self._last_closed = ""
             self._open_child(element, matcher, pos)
-        elif self._stack:
+            return pos + matcher.offset
+        key = matcher.fields.get("key", "")
+        if not self._stack or (key and key == self._last_closed and key != element.key):
+            # The closing tag of the last element is doubled; it must not close the element around it.
+            self.diagnostics.append(("stray_closer", buf[pos : pos + matcher.offset], pos))
+        else:
+            self._last_closed = element.key
             self._close_container()
         return pos + matcher.offset
 
@@ -147,7 +157,7 @@ class NestedParameters(Parameters):
         key = fields.get("key", "")
         discards = parent.discards or (parent.shape == _OBJECT and key in parent.seen)
         kind = self._child_type(parent, key)
-        element = _Element(kind, declared_type(fields), self._slot_for(kind, fields), discards)
+        element = _Element(key, kind, declared_type(fields), self._slot_for(kind, fields), discards)
         if discards:
             if not parent.discards:
                 self.diagnostics.append(("duplicate_argument", key, at))
@@ -257,6 +267,7 @@ class NestedParameters(Parameters):
                 '"' if element.slot.streams else self._value_of(element.slot, "".join(element.raw), pos)
             )
         self._stack.pop()
+        self._last_closed = element.key
         if self._compiled.follow.call_closers.literal_at(buf, at):
             return pos
         matcher = self._new_matcher()

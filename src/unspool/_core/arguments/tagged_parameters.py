@@ -10,7 +10,7 @@ Theory of operation:
   Some models write such a parameter under names such as ``arguments``.
 
 Values are not escaped, so a value may contain the text of its own closing tag, or quote a whole
-call.  Three rules determine where a value ends:
+call.  Four rules determine where a value ends:
 
 1. A closing tag ends the value only if another parameter or the end of the call follows
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
@@ -18,6 +18,8 @@ call.  Three rules determine where a value ends:
    tag of another parameter, but only if the function declares that parameter and the call does not have it
    yet.
 3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.
+4. A closing tag that is repeated directly after itself is noise, and the value ends at the first one.  But if
+   the value holds opening tags of parameters (``_unpaired``), each of them takes one of the closing tags.
 
 The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
 output as it arrives; any other value is held back until its end.  A literal that may end a value is
@@ -68,6 +70,7 @@ class TaggedParameters(Parameters):
         "_slot",
         "_state",
         "_streams",
+        "_unpaired",
     )
 
     def __init__(self, compiled: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
@@ -85,6 +88,8 @@ class TaggedParameters(Parameters):
         # Nesting depth of tags within calls that the value quotes.  Between the parameters of a quoted call
         # the depth is odd; inside the value of such a parameter it is even.
         self._level = 0
+        # Number of opening tags of parameters in the value that are data and have no closing tag yet.
+        self._unpaired = 0
         # Text that the model writes between tags in place of a line break, such as a backslash and an n.  It
         # is empty until the model has written such a text between tags.  Until then, the same text inside a
         # value is data.
@@ -258,6 +263,7 @@ class TaggedParameters(Parameters):
         self._state = _VALUE
         self._at_start = True
         self._level = 0
+        self._unpaired = 0
         self._raw.clear()
         if self._discards:
             self.diagnostics.append(("duplicate_argument", key, at))
@@ -335,7 +341,7 @@ class TaggedParameters(Parameters):
         if self.error:
             return at
         if answer == MATCH:
-            return self._end_value(literal, at, out)
+            return self._end_value(literal, buf, at, out)
         self._closer = literal
         self._held = True
         return at
@@ -352,7 +358,12 @@ class TaggedParameters(Parameters):
             if answer != MATCH:
                 return answer
         if literal in self._form.closers:
-            return self._confirmed(buf, end, final) if self._confirms else MATCH
+            if not self._confirms:
+                return MATCH
+            answer = self._confirmed(buf, end, final)
+            if answer == FAIL and self._unpaired:
+                self._unpaired -= 1
+            return answer
         if literal == self._form.forgotten:
             self.error = f"{literal} directly after the key"
             return MATCH
@@ -363,16 +374,21 @@ class TaggedParameters(Parameters):
         # The literal can end the value only if the closing tag is missing.  In that case the literal must be
         # at the beginning of a line or of the value.
         marker = literal.lstrip("\n")
+        is_head = marker in compiled.follow.heads.literals
         if marker == literal and not self._form.inline and not at_start:
+            self._unpaired += is_head
             return FAIL
-        if marker in compiled.follow.heads.literals:
+        if is_head:
             matcher = self._new_matcher()
             answer = matcher.run(buf, end - len(marker), final)
-            if answer != MATCH:
-                return answer if answer == NEED_MORE else FAIL
-            key = matcher.fields.get("key", "")
+            if answer == NEED_MORE:
+                return NEED_MORE
+            key = matcher.fields.get("key", "") if answer == MATCH else ""
             declared = self._tools.keys(self._function)
-            return MATCH if declared is not None and key in declared and key not in self._seen else FAIL
+            if declared is not None and key in declared and key not in self._seen:
+                return MATCH
+            self._unpaired += 1
+            return FAIL
         return follows(compiled.follow.after_call, buf, end, final)
 
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
@@ -417,11 +433,31 @@ class TaggedParameters(Parameters):
         Return NEED_MORE if the answer depends on input that has not arrived.
         """
         after = self._after_gap(buf, end)
+        if not self._level:
+            doubled = self._after_doubled(buf, after)
+            if doubled == MORE and not final:
+                return NEED_MORE
+            if doubled == MORE or (doubled > after and self._unpaired):
+                return FAIL
+            after = doubled
         if after - end > BOUND:
             return FAIL
         if self._in_spelled_break(buf, after):
             return FAIL if final else NEED_MORE
         return follows(self._compiled.follow.after_value, buf, after, final)
+
+    def _after_doubled(self, buf: str, pos: int) -> int:
+        """Return the position after all closing tags at ``pos``; ``MORE`` if the buffer ends inside one."""
+        closer = self._form.closers[-1]
+        limit = min(pos + BOUND, len(buf))
+        while pos < limit:
+            end = match_literal(closer, buf, pos)
+            if end == MORE and not self._compiled.follow.after_value.pending(buf, pos):
+                return MORE
+            if end < 0:
+                break
+            pos = self._after_gap(buf, end)
+        return pos
 
     def _write(self, text: str, out: list[str]) -> None:
         if not text:
@@ -437,11 +473,17 @@ class TaggedParameters(Parameters):
         if not self._discards:
             self._raw.append(text)
 
-    def _end_value(self, literal: str, at: int, out: list[str]) -> int:
+    def _end_value(self, literal: str, buf: str, at: int, out: list[str]) -> int:
         if literal in self._form.closers:
             end = at + len(literal)
             if literal == self._form.unended:
                 self.diagnostics.append(("slip", f"{literal} is not ended", at))
+            if self._confirms:
+                after = self._after_gap(buf, end)
+                doubled = self._after_doubled(buf, after)
+                if doubled > after:
+                    self.diagnostics.append(("stray_closer", self._form.closers[-1], after))
+                    end = doubled
         elif literal in self._compiled.dialect.stop:
             # The turn ended inside the value.  The value stays open, so the call is reported as truncated.
             return at + len(literal)
