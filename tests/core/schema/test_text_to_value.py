@@ -987,8 +987,8 @@ OPTIONAL = [
 ]
 TYPED_VALUES = {
     "kimi_k3": (
-        '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="day" type="%t"<|sep|>'
-        "%v<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
+        '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="day" type="%t"'
+        "<|sep|>%v<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
     ),
     **{
         name: (

@@ -12,7 +12,8 @@ Theory of operation:
 * Whitespace before the first content of an element is held back, because it belongs to the value only if the
   element turns out to be a scalar.
 * As in ``tagged_parameters``, a closing tag ends a value only if the text after the tag can follow a
-  value, and strings are output as they arrive.
+  value, and strings are output as they arrive.  A value without a closing tag ends at the opening tag of
+  another parameter, if the schema declares this parameter and it is not there yet.
 """
 
 from __future__ import annotations
@@ -216,9 +217,23 @@ class NestedParameters(Parameters):
             if not self._confirms:
                 return MATCH
             return follows(compiled.follow.after_nested, buf, at + matcher.offset, final)
+        key = matcher.fields.get("key", "")
         if element.shape == _OPEN and first and not is_text(element.type, element.declared):
-            self._make_container(element, matcher.fields.get("key", ""))
+            self._make_container(element, key)
+            return FAIL
+        if self._is_next(key):
+            return MATCH
+        self.diagnostics.append(("slip", f"{buf[at : at + matcher.offset]} is part of a value", at))
         return FAIL
+
+    def _is_next(self, key: str) -> bool:
+        """Return whether the schema shows that a parameter ``key`` follows the innermost element."""
+        parent = self._stack[-2] if len(self._stack) > 1 else self._root
+        is_root = parent is self._root
+        if parent.shape != _OBJECT or key in parent.seen:
+            return False
+        declared = self._tools.keys(self._function) if is_root else parent.type.keys()
+        return declared is not None and key in declared
 
     def _make_container(self, element: _Element, key: str) -> None:
         element.shape = _CONTAINERS.get(element.declared, _OPEN)
@@ -272,6 +287,10 @@ class NestedParameters(Parameters):
             return pos
         matcher = self._new_matcher()
         matcher.run(buf, at, True)
+        if matcher.program in self._compiled.params.form_of:
+            # The next parameter follows without a closing tag.
+            self.diagnostics.append(("slip", f"the closing tag of {element.key} is missing", at))
+            return pos
         return pos + matcher.offset
 
     # -- ends
