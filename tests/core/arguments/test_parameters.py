@@ -41,6 +41,11 @@ def test_call_markup_in_a_value_is_data(dialect: Dialect) -> None:
 ALL_TAGGED = [dialect for dialect in list_dialects() if any("{params}" in call for call in dialect.call[:1])]
 
 
+SECTIONED = [
+    dialect for dialect in ALL_TAGGED if len(dialect.section[0].replace("{calls}", "").strip("\n^?!")) > 1
+]
+
+
 @pytest.mark.parametrize("dialect", ALL_TAGGED, ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("gap", ["", "\n"])
 @pytest.mark.parametrize("count", [2, 3])
@@ -66,6 +71,69 @@ def test_closing_tag_after_its_opening_tag_in_a_value_is_data(dialect: Dialect) 
     assert [json.loads(each.arguments)["more"] for each in run.message.tool_calls] == [
         "y" + (quoted + closer).rstrip("\n")
     ]
+
+
+REQUIRED = [
+    {
+        "type": "function",
+        "function": {"name": name, "parameters": {**STRINGS, "required": ["text", "more"]}},
+    }
+    for name in ("note", "other")
+]
+
+
+def _openers(dialect: Dialect) -> list[str]:
+    """Return the opening markers of sections and calls that no call follows."""
+    found = [re.split(r"\{\w+\}", template)[0].strip() for template in (*dialect.section, dialect.call[0])]
+    return [opener for opener in dict.fromkeys(found) if len(opener) > 1]
+
+
+@pytest.mark.parametrize("dialect", ALL_TAGGED, ids=lambda dialect: dialect.name)
+def test_closing_tag_before_an_opener_without_a_call_is_data(dialect: Dialect) -> None:
+    written = render(dialect, call("note", text="x", more="y"))
+    head, closer, tail = _around_closer(dialect, written, "x", "text")
+    for opener in _openers(dialect):
+        text = f"{head}{closer} {opener} x{closer}{tail}"
+        run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
+        assert run.message is not None
+        assert [json.loads(each.arguments) for each in run.message.tool_calls] == [
+            {"text": f"x{closer} {opener} x", "more": "y"}
+        ]
+
+
+@pytest.mark.parametrize("dialect", SECTIONED, ids=lambda dialect: dialect.name)
+def test_closing_tags_in_a_value_do_not_end_a_call_that_lacks_a_required_argument(dialect: Dialect) -> None:
+    written = render(dialect, call("note", text="x", more="y"))
+    head, closer, tail = _around_closer(dialect, written, "x", "text")
+    call_closer = re.split(r"\{\w+\}", dialect.call[0])[-1].strip()
+    text = f"{head}{closer}\n{call_closer} x{closer}{tail}"
+    run = assert_laws(dialect, ModelOutput(text, REQUIRED), chunkings(text, splits=6, random=1))
+    assert run.message is not None
+    assert [json.loads(each.arguments) for each in run.message.tool_calls] == [
+        {"text": f"x{closer}\n{call_closer} x", "more": "y"}
+    ]
+
+
+@pytest.mark.parametrize("dialect", SECTIONED, ids=lambda dialect: dialect.name)
+def test_unclosed_call_in_a_value_ends_with_the_section(dialect: Dialect) -> None:
+    if dialect.values.nested or dialect.frame is not None:
+        pytest.skip("nested values have no quoted calls, and a message ends with its section")
+    written = render(dialect, call("note", text="QUOTE"))
+    quoted = render(dialect, call("other", text="QUOTE"))
+    inner = quoted[quoted.index(_opening_literal_of_call(dialect)) : quoted.index("QUOTE")] + "z"
+    text = "\n".join([written.replace("QUOTE", f"A {inner}"), written, written])
+    run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
+    assert run.message is not None
+    assert [json.loads(each.arguments)["text"] for each in run.message.tool_calls] == [
+        f"A {inner}",
+        "QUOTE",
+        "QUOTE",
+    ]
+    assert [note.kind for note in run.message.diagnostics] == ["slip"]
+
+
+def _opening_literal_of_call(dialect: Dialect) -> str:
+    return parse_template(dialect.call[0])[0].text.lstrip()
 
 
 NESTED = [dialect for dialect in ALL_TAGGED if dialect.values.nested]

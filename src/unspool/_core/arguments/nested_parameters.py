@@ -104,6 +104,9 @@ class NestedParameters(Parameters):
             self.done = True
         return "complete" if self.done else "truncated"
 
+    def _lacks_required(self) -> bool:
+        return self._lacks(self._root.seen)
+
     # -- between children
 
     def _read_children(self, element: _Element, buf: str, pos: int, final: bool) -> int:
@@ -216,7 +219,9 @@ class NestedParameters(Parameters):
         if matcher.program not in compiled.params.form_of:
             if not self._confirms:
                 return MATCH
-            return follows(compiled.follow.after_nested, buf, at + matcher.offset, final)
+            ends, end = compiled.follow.after_nested, at + matcher.offset
+            answer = follows(ends, buf, end, final)
+            return self._confirmed_by_call(ends, buf, end, final) if answer == MATCH else answer
         key = matcher.fields.get("key", "")
         if element.shape == _OPEN and first and not is_text(element.type, element.declared):
             self._make_container(element, key)

@@ -17,7 +17,8 @@ call.  Four rules determine where a value ends:
 2. A value without a closing tag ends at a marker that certainly ends the call.  It also ends at the opening
    tag of another parameter, but only if the function declares that parameter and the call does not have it
    yet.
-3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.
+3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.  A quoted
+   call that is never closed ends with the section of the call around it.
 4. A closing tag that is repeated directly after itself is noise, and the value ends at the first one.  But if
    the value holds opening tags of parameters (``_unpaired``), each of them takes one of the closing tags.
 
@@ -64,6 +65,7 @@ class TaggedParameters(Parameters):
         "_form",
         "_key",
         "_level",
+        "_quotes_section",
         "_raw",
         "_repair",
         "_seen",
@@ -88,6 +90,7 @@ class TaggedParameters(Parameters):
         # Nesting depth of tags within calls that the value quotes.  Between the parameters of a quoted call
         # the depth is odd; inside the value of such a parameter it is even.
         self._level = 0
+        self._quotes_section = False  # the value holds the opening marker of a section of calls
         # Number of opening tags of parameters in the value that are data and have no closing tag yet.
         self._unpaired = 0
         # Text that the model writes between tags in place of a line break, such as a backslash and an n.  It
@@ -264,6 +267,7 @@ class TaggedParameters(Parameters):
         self._at_start = True
         self._level = 0
         self._unpaired = 0
+        self._quotes_section = False
         self._raw.clear()
         if self._discards:
             self.diagnostics.append(("duplicate_argument", key, at))
@@ -353,7 +357,13 @@ class TaggedParameters(Parameters):
         """
         compiled = self._compiled
         end = at + len(literal)
+        if literal in compiled.follow.section_openers:
+            self._quotes_section = True
+            return FAIL
         if self._confirms and (self._level or literal in compiled.follow.openers):
+            answer = self._section_changes(literal, buf, at, final)
+            if answer != FAIL:
+                return answer
             answer = self._in_quoted_call(literal, buf, end, final)
             if answer != MATCH:
                 return answer
@@ -379,17 +389,47 @@ class TaggedParameters(Parameters):
             self._unpaired += is_head
             return FAIL
         if is_head:
-            matcher = self._new_matcher()
-            answer = matcher.run(buf, end - len(marker), final)
-            if answer == NEED_MORE:
-                return NEED_MORE
-            key = matcher.fields.get("key", "") if answer == MATCH else ""
-            declared = self._tools.keys(self._function)
-            if declared is not None and key in declared and key not in self._seen:
-                return MATCH
-            self._unpaired += 1
-            return FAIL
+            return self._next_begins(buf, end - len(marker), final)
         return follows(compiled.follow.after_call, buf, end, final)
+
+    def _next_begins(self, buf: str, at: int, final: bool) -> int:
+        """Return MATCH if the parameter at ``at`` is declared and not there yet, else FAIL."""
+        matcher = self._new_matcher()
+        answer = matcher.run(buf, at, final)
+        if answer == NEED_MORE:
+            return NEED_MORE
+        key = matcher.fields.get("key", "") if answer == MATCH else ""
+        declared = self._tools.keys(self._function)
+        if declared is not None and key in declared and key not in self._seen:
+            return MATCH
+        self._unpaired += 1
+        return FAIL
+
+    def _section_changes(self, literal: str, buf: str, at: int, final: bool) -> int:
+        """Return MATCH if the section ends and the next call begins after a closing tag, else FAIL.
+
+        Inside a call that the value quotes, closing tags are data.  But if the value quotes no section, a
+        section that ends shows that the quoted call was never closed.
+        """
+        change = self._compiled.follow.section_change
+        if not self._level or self._quotes_section or literal not in self._form.closers:
+            return FAIL
+        start, at = at, at + len(literal)
+        for markers in change:
+            after = skip_whitespace(buf, at)
+            if after - at > BOUND:
+                return FAIL
+            if not final and (after == len(buf) or markers.pending(buf, after)):
+                return NEED_MORE
+            literal = markers.literal_at(buf, after)
+            if literal:
+                at = after + len(literal)
+            elif markers is not self._compiled.follow.more_closers:
+                return FAIL
+        if not change:
+            return FAIL
+        self.diagnostics.append(("slip", "a call in a value is not closed", start))
+        return MATCH
 
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
         """Return FAIL for a literal in a call that the value quotes, else MATCH; NEED_MORE if undecided.
@@ -444,7 +484,10 @@ class TaggedParameters(Parameters):
             return FAIL
         if self._in_spelled_break(buf, after):
             return FAIL if final else NEED_MORE
-        return follows(self._compiled.follow.after_value, buf, after, final)
+        answer = follows(self._compiled.follow.after_value, buf, after, final)
+        if answer != MATCH:
+            return answer
+        return self._confirmed_by_call(self._compiled.follow.after_value, buf, after, final)
 
     def _after_doubled(self, buf: str, pos: int) -> int:
         """Return the position after all closing tags at ``pos``; ``MORE`` if the buffer ends inside one."""

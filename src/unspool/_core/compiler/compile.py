@@ -34,8 +34,10 @@ from .match_program_types import (
     DROP,
     EMPTY_SECTION,
     END,
+    ENVELOPE,
     FOLLOWED,
     LITERAL,
+    PEEK,
     SECTION_CLOSE,
     SPACE,
     STOP,
@@ -201,7 +203,19 @@ def _compile_calls(
         in_text += [program for program in other.programs.in_text if program.action == CALL]
         next_in_section.update(other.programs.next_in_section)
         resync.update(other.programs.resync)
-    return CallPrograms(in_text, next_in_section, resync)
+    return CallPrograms(in_text, next_in_section, resync, _beginnings(in_text, next_in_section))
+
+
+def _beginnings(
+    in_text: list[Program], next_in_section: Mapping[SectionForm, list[Program]]
+) -> dict[str, list[Program]]:
+    """Return a map from each trigger to programs that check whether a call begins there."""
+    found: dict[str, list[Program]] = {}
+    for program in [*in_text, *(program for programs in next_in_section.values() for program in programs)]:
+        if program.action == CALL:
+            steps = [Step(PEEK, "{") if step.kind == ENVELOPE else step for step in program.steps]
+            found.setdefault(program.trigger, []).append(Program(CALL, steps, call=program.call))
+    return found
 
 
 def _confirmation(

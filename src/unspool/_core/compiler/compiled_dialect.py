@@ -107,13 +107,14 @@ class ParameterTable:
 class CallPrograms:
     """Programs that match the beginning of a call."""
 
-    __slots__ = ("in_text", "next_in_section", "resync")
+    __slots__ = ("beginnings", "in_text", "next_in_section", "resync")
 
     def __init__(
         self,
         in_text: list[Program],
         next_in_section: Mapping[SectionForm, list[Program]],
         resync: Mapping[SectionForm, MarkerSet],
+        beginnings: Mapping[str, list[Program]],
     ) -> None:
         self.in_text: Final = in_text
         """Programs for calls and empty sections in text outside calls."""
@@ -121,6 +122,10 @@ class CallPrograms:
         """Map from the open section to the programs for the text after one of its calls."""
         self.resync: Final = resync
         """Map from the open section to the literals at which a malformed call in this section ends."""
+        self.beginnings: Final = beginnings
+        """Map from a literal to programs that check whether a call really begins at this literal.
+
+        The programs end before the object of an envelope, which may be long."""
 
 
 class TextStates:
