@@ -927,7 +927,9 @@ class Machine:
                 self.ledger.diagnose("unknown_tool", name)
             self._show_call_as_text(program)
         owner = self._compiled.owner_of(form)
-        if owner is not self._compiled:
+        if program.slip:
+            self.ledger.diagnose("slip", program.slip)
+        if owner.dialect is not self._compiled.dialect:
             self.ledger.diagnose("other_family_call", owner.dialect.name)
         if form.unnamed:
             self.ledger.diagnose("unnamed_call", self._name_in_head(matcher))
@@ -1009,7 +1011,7 @@ class Machine:
     def _next_programs(self) -> list[Program]:
         """Programs for everything that may follow a call in the open section."""
         section = self._section
-        return [] if section is None else self._compiled.programs.next_in_section[section]
+        return [] if section is None else self._compiled.programs_of(section).next_in_section[section]
 
     def _open_call(
         self,
@@ -1027,7 +1029,7 @@ class Machine:
         if self._section is None:
             resync = self._compiled.follow.resync
         else:
-            resync = self._compiled.programs.resync[self._section]
+            resync = self._compiled.programs_of(self._section).resync[self._section]
         self._call = OpenCall(
             self.ledger,
             form,

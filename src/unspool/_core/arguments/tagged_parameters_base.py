@@ -82,7 +82,7 @@ class Parameters(Codec):
         literal = markers.literal_at(buf, at)
         if not literal or literal in follow.heads.literals:
             return MATCH
-        programs = compiled.programs.beginnings.get(literal)
+        programs = compiled.programs.beginnings(literal)
         if programs:
             answer = Matcher(programs, compiled.unescape).run(buf, at, final)
             return answer if answer in (FAIL, NEED_MORE) else MATCH

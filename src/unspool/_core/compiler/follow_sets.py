@@ -137,6 +137,12 @@ class FollowSets:
         for param in params:
             self.set_value_markers(param)
 
+    @staticmethod
+    def heads_of(calls: Sequence[CallForm], params: Sequence[ParamForm]) -> MarkerSet:
+        """Return only the set ``first_param``, without computing all sets."""
+        heads = [param.head.trigger for param in params]
+        return MarkerSet([*heads, *(form.closers[0] for form in calls if form.closers)])
+
     def set_value_markers(self, param: ParamForm) -> None:
         """Set ``value_markers`` of a parameter, the literals to search for inside its value."""
         literals = [*param.closers, *self._in_value]

@@ -124,6 +124,7 @@ class Program:
         "marked",
         "may_follow",
         "section",
+        "slip",
         "steps",
         "trigger",
         "wrapper",
@@ -139,6 +140,7 @@ class Program:
         wrapper: Wrapper | None = None,
         anchored: bool = False,
         declared: bool = False,
+        slip: str = "",
     ) -> None:
         self.action: Final = action
         """Action to take after a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
@@ -152,6 +154,8 @@ class Program:
         """True if the program is tried only before the first visible text."""
         self.declared: Final = declared
         """True if only calls to declared tools are accepted."""
+        self.slip: Final = slip
+        """Description of the error in the markup that the program tolerates; usually empty."""
         self.closers: Final = frozenset(
             (
                 *((*call.closers, *call.closing) if call is not None else ()),

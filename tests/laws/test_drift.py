@@ -1,0 +1,106 @@
+"""Changed markers: calls of declared tools are recognised, with a diagnostic, and everything else is text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from unspool import Dialect, Message, ToolCall, list_dialects, parse, render
+from unspool._core.compiler.drift import DRIFTS, LOST_OPENER, NEIGHBOURS_CLOSER, drifted_templates
+from unspool.testing import ModelOutput, assert_laws, chunkings
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        },
+    }
+    for name in ("get_weather", "get_time")
+]
+OTHER_TOOLS = [{"type": "function", "function": {"name": "ping"}}]
+CALLS = Message(
+    tool_calls=(
+        ToolCall("abcdefghi", "get_weather", '{"city": "Paris"}'),
+        ToolCall("abcdefghj", "get_time", '{"city": "Oslo, <b>Norway</b>"}'),
+    )
+)
+
+
+def _changed_dialects() -> Iterator[object]:
+    for dialect in list_dialects():
+        for templates in drifted_templates(dialect):
+            changed = replace(
+                dialect,
+                section=_new_first(templates.sections, dialect.section),
+                call=_new_first(templates.calls, dialect.call),
+                param=templates.params,
+            )
+            yield pytest.param(dialect, changed, templates.note, id=f"{templates.note}-{dialect.name}")
+
+
+def _new_first(changed: tuple[str, ...], declared: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(changed, key=lambda template: template in declared))
+
+
+each_change = pytest.mark.parametrize(("dialect", "changed", "note"), list(_changed_dialects()))
+
+
+@each_change
+def test_changed_markers_count_if_the_tool_is_declared(dialect: Dialect, changed: Dialect, note: str) -> None:
+    text = render(changed, CALLS, check=False)
+    written = f"Let me see.\n{text}"
+    output = ModelOutput(written, TOOLS)
+    run = assert_laws(dialect, output, chunkings(written, splits=6, random=1))
+    assert run.message is not None
+    read = [(call.name, json.loads(call.arguments)) for call in run.message.tool_calls]
+    assert read == [(call.name, json.loads(call.arguments)) for call in CALLS.tool_calls]
+    assert (run.message.content or "").strip() == "Let me see."
+    slips = [each.detail for each in run.message.diagnostics if each.kind == "slip"]
+    assert slips
+    assert set(slips) == {note}
+
+
+@each_change
+def test_changed_markers_are_text_if_the_tool_is_not_declared(
+    dialect: Dialect, changed: Dialect, note: str
+) -> None:
+    text = f"Let me see.\n{render(changed, CALLS, check=False)}"
+    for tools in (None, OTHER_TOOLS):
+        message = parse(text, dialect, tools=tools)
+        assert note not in [each.detail for each in message.diagnostics]
+
+
+NAME_ENDS = [
+    (dialect, call)
+    for dialect in list_dialects()
+    for call in dialect.call
+    if re.search(r"\{name\}\s*\{params\}", call) and dialect.param
+]
+
+
+@pytest.mark.parametrize(("dialect", "template"), NAME_ENDS, ids=lambda each: getattr(each, "name", each))
+@pytest.mark.parametrize("ends", [True, False])
+def test_closing_tag_of_a_value_after_the_name(dialect: Dialect, template: str, ends: bool) -> None:
+    opening, _, rest = template.partition("{name}")
+    suffix = re.search(r":\w+", template)
+    closers = [param.partition("{value}")[2].strip() for param in dialect.param]
+    closer = next(closer for closer in closers if (suffix is None) == (":" not in closer) or suffix is None)
+    closer = next((each for each in closers if suffix is not None and suffix[0] in each), closer)
+    text = f"{opening}get_time{closer}{rest.partition('{params}')[2] if ends else ''}"
+    run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
+    assert run.message is not None
+    assert [(each.name, each.arguments) for each in run.message.tool_calls] == [("get_time", "{}")]
+    notes = [note.detail for note in run.message.diagnostics if note.kind == "slip"]
+    assert notes == [NEIGHBOURS_CLOSER.format(closer)]
+    assert not parse(text, dialect, tools=OTHER_TOOLS).tool_calls
+
+
+def test_every_change_applies_to_some_dialect() -> None:
+    notes = {templates.note for dialect in list_dialects() for templates in drifted_templates(dialect)}
+    assert notes == {*(drift.note for drift in DRIFTS), LOST_OPENER}
