@@ -543,9 +543,10 @@ class Machine:
             self._text_closers.discard(literal)
             return _IS_TEXT
         before = ledger.buffer[at - 1] if at > ledger.position else ledger.last_character
-        quoted = before in _QUOTES and not entry.is_control
+        after_quote = before in _QUOTES
+        quoted = after_quote and not entry.is_control
         if entry.programs and not (entry.starts_with_dropped and self._removes_stray(entry, quoted)):
-            answer = self._match_at(entry, at, quoted, final)
+            answer = self._match_at(entry, at, quoted, after_quote, final)
             if answer != _IS_TEXT:
                 return answer
         if entry.stray and self._removes_stray(entry, quoted):
@@ -558,7 +559,7 @@ class Machine:
     def _content_state(self) -> TextState:
         return self._states.content if self._has_visible_text else self._states.fresh
 
-    def _match_at(self, entry: Entry, at: int, quoted: bool, final: bool) -> int:
+    def _match_at(self, entry: Entry, at: int, quoted: bool, after_quote: bool, final: bool) -> int:
         """Find out whether a call or other markup begins at the marker at index ``at``; if so, start it.
 
         First, the programs that are not allowed at this position are ruled out.  Then ``quick_match`` uses
@@ -571,13 +572,13 @@ class Machine:
             programs = entry.mid_line_programs
             if self._state.channel == "content":
                 self._text_closers |= entry.reasoning_closers
-        if quoted or entry.anchored:
+        if after_quote or entry.anchored:
             at_start = (
                 self._state.fresh
                 and not self._has_visible_text
                 and not ledger.buffer[ledger.position : at].strip()
             )
-            programs = [program for program in programs if program.fits(at_start, quoted)]
+            programs = [program for program in programs if program.fits(at_start, quoted, after_quote)]
         end = at + len(entry.literal)
         unescape = self._compiled.unescape
         answer = entry.quick_match(ledger.buffer[end : end + LOOKAHEAD], unescape) if programs else FAIL

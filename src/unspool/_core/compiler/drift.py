@@ -2,10 +2,11 @@
 
 Models misspell markers, and proxies and detokenizers rewrite them.  The same few changes occur in all
 families, so they are declared once, in the table ``DRIFTS``.  ``drifted_templates`` applies them to the
-templates of a dialect.  The compiler adds the results as further ways to write a call, with two restrictions
-that keep prose untouched:
+templates of a dialect.  The compiler adds the results as further ways to write a call, with these restrictions,
+which keep prose untouched:
 
-* A call with drifted markers counts only if the request declares its function.
+* A call with drifted markers counts only if the request declares its function, and if no quotation mark is
+  in front of it.
 * A change does not apply if no marker would be left to search for, such as ``<`` alone.
 
 Every such call has a diagnostic of the kind ``slip`` that names the change.  The changes concern the markup

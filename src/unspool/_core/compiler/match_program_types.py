@@ -186,13 +186,14 @@ class Program:
         )
         """True if no markup shows where the name is.  Ordinary text could then be mistaken for a name."""
 
-    def fits(self, at_start: bool, quoted: bool) -> bool:
+    def fits(self, at_start: bool, quoted: bool, after_quote: bool) -> bool:
         """Return whether to try the program at the current position of the input.
 
         :param at_start: true if there is no visible text before this position.
-        :param quoted: true if a quotation mark directly precedes this position.
+        :param quoted: true if a quotation mark directly precedes this position, and no control token follows.
+        :param after_quote: true if a quotation mark directly precedes this position.
         """
-        if self.anchored and not at_start:
+        if (self.anchored and not at_start) or (self.slip and after_quote):
             return False
         return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 
