@@ -101,6 +101,63 @@ def test_closing_tag_of_a_value_after_the_name(dialect: Dialect, template: str, 
     assert not parse(text, dialect, tools=OTHER_TOOLS).tool_calls
 
 
+def _sections_of_tags() -> Iterator[object]:
+    """Return dialects whose sections and calls have markers of their own."""
+    for dialect in list_dialects():
+        if dialect.frame is None and dialect.call:
+            opener = dialect.section[0].partition("{calls}")[0].strip().lstrip("^?!")
+            call = dialect.call[0].partition("{")[0]
+            if len(opener) > 1 and call[:1] in ("<", "]"):
+                yield pytest.param(dialect, opener, id=dialect.name)
+
+
+@pytest.mark.parametrize(("dialect", "opener"), list(_sections_of_tags()))
+def test_text_between_a_section_and_its_call_is_content(dialect: Dialect, opener: str) -> None:
+    written = render(dialect, Message(tool_calls=CALLS.tool_calls[:1]))
+    text = written.replace(opener, f"{opener}Let me check.", 1) + "\nDone."
+    run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
+    assert run.message is not None
+    assert [call.name for call in run.message.tool_calls] == ["get_weather"]
+    assert (run.message.content or "").split("\n") == ["Let me check.", "Done."]
+    assert [note.kind for note in run.message.diagnostics] == ["slip"]
+    # A mention of the markers in a text is no call, and stays as it is.
+    call_opener = dialect.call[0].partition("{")[0]
+    for mention in (f"Write {opener} and then {call_opener}x", f"{opener} opens a section.\n"):
+        for finish in ("stop", "length"):
+            message = parse(mention, dialect, tools=TOOLS, finish_reason=finish)
+            assert not message.tool_calls
+            if not dialect.drop and "|" not in opener and "｜" not in opener:
+                assert message.content is not None
+                assert message.content.startswith(mention[:-2])
+
+
+INVENTED = ("</function_invocation>", "</tool_use>", "</invocation>\n</call>")
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [dialect for dialect in list_dialects() if dialect.frame is None and dialect.call],
+    ids=lambda dialect: dialect.name,
+)
+def test_invented_closing_tag_after_a_call_is_removed(dialect: Dialect) -> None:
+    arguments = {"code": "1"} if "{code}" in dialect.call[0] else {"city": "Paris"}
+    call = ToolCall("abcdefghi", dialect.names.fixed or "get_weather", json.dumps(arguments))
+    written = render(dialect, Message(tool_calls=(call,)))
+    for invented in INVENTED:
+        text = f"{written}\n{invented}\nDone </tool_use> </p>."
+        run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
+        assert run.message is not None
+        assert len(run.message.tool_calls) == 1
+        assert (run.message.content or "").strip() == "Done </tool_use> </p>."
+        assert "stray_closer" in [note.kind for note in run.message.diagnostics]
+
+
+@pytest.mark.parametrize("text", ["\n</div>", " </b> and </function_invocation>", "\n< /tool_use>"])
+def test_other_closing_tags_after_a_call_are_content(text: str) -> None:
+    written = render("hermes", Message(tool_calls=CALLS.tool_calls[:1]))
+    assert parse(written + text, "hermes", tools=TOOLS).content == text.strip()
+
+
 def test_every_change_applies_to_some_dialect() -> None:
     notes = {templates.note for dialect in list_dialects() for templates in drifted_templates(dialect)}
     assert notes == {*(drift.note for drift in DRIFTS), LOST_OPENER}

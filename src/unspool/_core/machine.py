@@ -47,6 +47,7 @@ first fast path, prose takes 3.1 times as long in the interpreter.  Without the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -82,6 +83,11 @@ _STRAY_KINDS: Final[dict[str, MarkupKind]] = {
     "text": "dropped",
 }
 _QUOTES: Final = frozenset("\"'`")
+_INVENTED_CLOSER: Final = re.compile(
+    r"</(?=[\w:.-]*(?:tool|function|invo[kc]|call))[\w:.-]{1,60}>", re.IGNORECASE
+)
+"""Closing tag that is about calls.  Directly after a call, it belongs to a format that the model made up."""
+_INVENTED_CLOSER_BEGINS: Final = re.compile(r"(?:<(?:/[\w:.-]{0,60})?)?\Z")
 # Return values of `_read_marker` and `_match_at`.
 _IS_TEXT: Final = -1
 _NEEDS_MORE: Final = 0
@@ -97,6 +103,7 @@ class Machine:
     """State machine that reads one output."""
 
     __slots__ = (
+        "_after_call",
         "_between_calls",
         "_call",
         "_call_seen",
@@ -197,6 +204,7 @@ class Machine:
         self._section_text = ""
         self._repetitions: list[str] = []
         self._call_seen = False
+        self._after_call = False  # nothing but whitespace and closing tags has followed the last call
 
     # -- properties of the current state
 
@@ -206,7 +214,7 @@ class Machine:
         if self._call is not None:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
-        in_section = self._between_calls or self._repetitions
+        in_section = self._between_calls or self._repetitions or self._after_call
         # There may be no matcher, although the buffer contains a complete marker: the machine may need the
         # next characters before it creates one.
         if self._matcher is not None or (
@@ -230,7 +238,7 @@ class Machine:
         matcher = self._matcher
         if matcher is not None:
             return None if matcher.envelope is not None and matcher.envelope.awaits_name else 2 * BOUND
-        if self._call is None and not self._between_calls and not self._repetitions:
+        if self._call is None and not (self._between_calls or self._repetitions or self._after_call):
             longest = self._state.markers.longest
             return longest if len(self.ledger.buffer) <= longest else longest + LOOKAHEAD
         return 2 * BOUND
@@ -428,6 +436,8 @@ class Machine:
                 going = self._read_repetition(final)
             elif self._between_calls:
                 going = self._read_between_calls(final)
+            elif self._after_call:
+                going = self._read_after_call(final)
             else:
                 going = self._read_text(self.ledger.position, final)
         self._choose_fast_path()
@@ -439,7 +449,8 @@ class Machine:
         self._fast_channel = None
         state = self._state
         # The first visible text changes the state, so it must not take the fast path.
-        is_text = call is None and self._matcher is None and not (self._between_calls or self._repetitions)
+        in_section = self._between_calls or self._repetitions or self._after_call
+        is_text = call is None and self._matcher is None and not in_section
         if is_text and (self._has_visible_text or state.channel == "reasoning"):
             self._fast_channel = state.channel
             self._fast_markers = state.markers
@@ -658,6 +669,9 @@ class Machine:
             if answer == NEED_MORE:
                 if not cut:
                     return NEED_MORE
+                if matcher.program.has_text:  # the text is no marker, so it must not be removed
+                    matcher.reject()
+                    continue
                 answer = matcher.cut_off(ledger.buffer, at)
             if answer == RESTART:
                 ledger.restore()
@@ -712,7 +726,10 @@ class Machine:
         matcher.name, matcher.native_id = self._compiled.names.refine(name, tools)
         if tools.declares(matcher.name):
             return True
-        if program.declared or (matcher.envelope is not None and matcher.envelope.only_named):
+        envelope = matcher.envelope
+        if program.declared or (envelope is not None and envelope.only_named):
+            return False
+        if envelope is not None and envelope.is_like_tool and tools.known:
             return False
         return not (program.free_name and not tools.could_be(matcher.name))
 
@@ -930,6 +947,8 @@ class Machine:
         owner = self._compiled.owner_of(form)
         if program.slip:
             self.ledger.diagnose("slip", program.slip)
+        if program.has_text:
+            self._show_text_before_call(matcher, form)
         if owner.dialect is not self._compiled.dialect:
             self.ledger.diagnose("other_family_call", owner.dialect.name)
         if form.unnamed:
@@ -961,6 +980,15 @@ class Machine:
         elif form.payload:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)
+
+    def _show_text_before_call(self, matcher: Matcher, form: CallForm) -> None:
+        """Emit the text between the opening marker of a section and its first call."""
+        ledger = self.ledger
+        start = ledger.position
+        at = ledger.buffer.index(form.opener, start + len(matcher.program.trigger))
+        ledger.emit_markup("call", len(matcher.program.trigger))
+        self._show_text(at)
+        matcher.skip(at - start)
 
     def _name_span(self, name: str, matcher: Matcher) -> tuple[int, int]:
         """Return the start and end of the name in the matched text; an empty span if there is no name."""
@@ -1063,6 +1091,7 @@ class Machine:
         if call.closes_section:
             self._section = None
         self._between_calls = self._section is not None and bool(self._next_programs)
+        self._after_call = call.frame is None and not self.ledger.call_is_silent
 
     # -- sections
 
@@ -1147,6 +1176,21 @@ class Machine:
             ledger.emit_markup("dropped", after - ledger.position + length)
         else:
             self._repetitions = []
+        return True
+
+    def _read_after_call(self, final: bool) -> bool:
+        """Remove closing tags of no dialect, such as ``</function_invocation>``, directly after a call."""
+        ledger = self.ledger
+        after = skip_whitespace(ledger.buffer, ledger.position)
+        match = _INVENTED_CLOSER.match(ledger.buffer, after)
+        if match is not None and not self._state.markers.literal_at(ledger.buffer, after):
+            ledger.diagnose("stray_closer", match.group())
+            ledger.emit_markup("call", match.end() - ledger.position)
+            return True
+        waits = after - ledger.position <= BOUND and not final
+        if waits and match is None and _INVENTED_CLOSER_BEGINS.match(ledger.buffer, after):
+            return False
+        self._after_call = False
         return True
 
     def _leave_section(self) -> None:

@@ -234,6 +234,14 @@ def _envelope_text(dialect: Dialect, name: str) -> str:
 ENVELOPE = re.compile(r"\{[^{}]*\{[^{}]*\}[^{}]*\}")
 
 
+@pytest.mark.parametrize("dialect", ["generic_json", "llama3_json"])
+def test_declaration_of_a_tool_is_not_a_call_of_another_tool(dialect: str) -> None:
+    text = '{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}'
+    assert parse(text, dialect, tools=TOOLS).content == text
+    assert parse(text.replace('"f"', '"note"'), dialect, tools=TOOLS).tool_calls
+    assert parse(text, dialect).tool_calls
+
+
 @pytest.mark.parametrize("extra", ['"dry": true', '"meta": {}', '"meta": "x"'])
 def test_envelope_without_arguments_is_complete_if_no_member_could_hold_them(extra: str) -> None:
     message = parse(f'<tool_call>{{"name": "note", {extra}}}</tool_call>', "hermes")

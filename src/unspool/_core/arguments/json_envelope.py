@@ -361,6 +361,7 @@ class EnvelopeCodec(NamedPayload):
                 return
             self.name = _decode_string(text)
             self.name_end = at - 1
+            self.is_like_tool = self._unmarked and self._depth > 0
             self.committed = not self._unmarked or self._has_args
         elif role == _ID_ROLE and text[:1] == '"':
             native = _decode_string(text)

@@ -226,19 +226,13 @@ class NestedParameters(Parameters):
         if element.shape == _OPEN and first and not is_text(element.type, element.declared):
             self._make_container(element, key)
             return FAIL
-        if self._is_next(key):
-            return MATCH
-        self.diagnostics.append(("slip", f"{buf[at : at + matcher.offset]} is part of a value", at))
-        return FAIL
-
-    def _is_next(self, key: str) -> bool:
-        """Return whether the schema shows that a parameter ``key`` follows the innermost element."""
         parent = self._stack[-2] if len(self._stack) > 1 else self._root
-        is_root = parent is self._root
-        if parent.shape != _OBJECT or key in parent.seen:
-            return False
-        declared = self._tools.keys(self._function) if is_root else parent.type.keys()
-        return declared is not None and key in declared
+        declared = self._tools.keys(self._function) if parent is self._root else parent.type.keys()
+        if declared is None:
+            self.diagnostics.append(("slip", f"{buf[at : at + matcher.offset]} is part of a value", at))
+        elif parent.shape == _OBJECT and key in declared and key not in parent.seen:
+            return MATCH
+        return FAIL
 
     def _make_container(self, element: _Element, key: str) -> None:
         element.shape = _CONTAINERS.get(element.declared, _OPEN)

@@ -28,10 +28,11 @@ from .compiled_dialect import (
     PromptMarkers,
     TextStates,
 )
-from .drift import NEIGHBOURS_CLOSER, DriftedTemplates, drifted_templates
+from .drift import NEIGHBOURS_CLOSER, TEXT_BEFORE_CALL, DriftedTemplates, drifted_templates
 from .follow_sets import FollowSets
 from .match_program_types import (
     CALL,
+    CAPTURE,
     DROP,
     EMPTY_SECTION,
     END,
@@ -260,6 +261,7 @@ def _compile_calls(
         form: _confirmation(form, forms.calls, follow, for_other=for_other) for form in forms.calls
     }
     in_text = [*_calls_in_text(forms, confirmations), *_calls_with_wrong_closer(forms, follow)]
+    in_text += _calls_after_text(forms, follow)
     next_in_section = {
         section: list(_next_in_section(dialect, section, confirmations)) for section in forms.sections
     }
@@ -321,14 +323,13 @@ def _drifted_calls(
     """Yield a program for each way in which a call with changed markers can begin in ordinary text.
 
     :param changed: the forms whose templates have changed.
-    :param heads: the literals that may follow a name without a closing delimiter.
+    :param heads: the literals that may follow the head of a call with parameters.
     """
     for section in forms.sections:
         for form in forms.calls:
             if not form.payload and form.ends_in_name:
                 continue  # only the markers after the name could confirm it
-            tagged = form.payload == "params" and form.ends_in_name
-            confirmation = [Step(FOLLOWED, markers=heads)] if tagged else []
+            confirmation = [Step(FOLLOWED, markers=heads)] if form.payload == "params" else []
             program = Program(
                 CALL,
                 [*section.steps, *form.head(section), *confirmation],
@@ -363,6 +364,26 @@ def _calls_with_wrong_closer(forms: DialectForms, follow: FollowSets) -> Iterato
                         declared=True,
                         slip=NEIGHBOURS_CLOSER.format(closer),
                     )
+
+
+def _calls_after_text(forms: DialectForms, follow: FollowSets) -> Iterator[Program]:
+    """Yield programs for calls with a line of text between the opening marker of the section and the call."""
+    for section in forms.sections:
+        for form in forms.calls:
+            confirmation = [Step(FOLLOWED, markers=follow.first_param)] if form.payload == "params" else []
+            marked = is_marker(section.opener) and form.opener[:1] in ("<", "[", "]")
+            alone = [step.text for step in section.steps if step.kind != SPACE] == [section.opener]
+            if marked and alone and form.opener != section.opener:
+                yield Program(
+                    CALL,
+                    [*section.steps, Step(CAPTURE, "_"), Step(SPACE), *form.head(section), *confirmation],
+                    call=form,
+                    section=section,
+                    anchored=section.anchored,
+                    declared=True,
+                    slip=TEXT_BEFORE_CALL.format(section.opener),
+                    has_text=True,
+                )
 
 
 def _next_in_section(

@@ -2,8 +2,8 @@
 
 Models misspell markers, and proxies and detokenizers rewrite them.  The same few changes occur in all
 families, so they are declared once, in the table ``DRIFTS``.  ``drifted_templates`` applies them to the
-templates of a dialect.  The compiler adds the results as further ways to write a call, with these restrictions,
-which keep prose untouched:
+templates of a dialect.  The compiler adds the results as further ways to write a call.  These restrictions
+keep prose untouched:
 
 * A call with drifted markers counts only if the request declares its function, and if no quotation mark is
   in front of it.
@@ -90,6 +90,7 @@ DRIFTS: Final = (
 )
 """Changes to the markers of a dialect.  A call shows one of these changes in all of its markers."""
 LOST_OPENER: Final = "the opening marker of the section is lost"
+TEXT_BEFORE_CALL: Final = "text after {}"
 NEIGHBOURS_CLOSER: Final = "{} in place of the end of the call"
 
 

@@ -121,6 +121,7 @@ class Program:
         "demands",
         "free_name",
         "has_call_opener",
+        "has_text",
         "marked",
         "may_follow",
         "section",
@@ -141,6 +142,7 @@ class Program:
         anchored: bool = False,
         declared: bool = False,
         slip: str = "",
+        has_text: bool = False,
     ) -> None:
         self.action: Final = action
         """Action to take after a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
@@ -156,6 +158,8 @@ class Program:
         """True if only calls to declared tools are accepted."""
         self.slip: Final = slip
         """Description of the error in the markup that the program tolerates; usually empty."""
+        self.has_text: Final = has_text
+        """True if text for the user stands between the trigger and the call."""
         self.closers: Final = frozenset(
             (
                 *((*call.closers, *call.closing) if call is not None else ()),
