@@ -158,6 +158,52 @@ def test_other_closing_tags_after_a_call_are_content(text: str) -> None:
     assert parse(written + text, "hermes", tools=TOOLS).content == text.strip()
 
 
+STRIPPED_CALL = 'commentary to=functions.get_time json{"city": "Oslo"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "reasoning", "notes"),
+    [
+        (STRIPPED_CALL, None, None, ["other_family_call"]),
+        (f"{STRIPPED_CALL}assistantfinalNoon.", "Noon.", None, ["other_family_call"]),
+        (f"analysisHm.assistant{STRIPPED_CALL}", None, "Hm.", []),
+        (f"analysisHm.assistant{STRIPPED_CALL}\n", None, "Hm.", []),
+        (f"analysisHm.assistant{STRIPPED_CALL}assistantfinalNoon.", "Noon.", "Hm.", []),
+    ],
+)
+def test_stripped_headers_without_a_role(
+    text: str, content: str | None, reasoning: str | None, notes: list[str]
+) -> None:
+    output = ModelOutput(text, TOOLS)
+    run = assert_laws("harmony_stripped", output, chunkings(text, splits=20, random=1))
+    message = run.message
+    assert message is not None
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [("get_time", '{"city": "Oslo"}')]
+    assert (message.content, message.reasoning) == (content, reasoning)
+    assert [note.kind for note in message.diagnostics] == notes
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("finalHello", "Hello"),
+        ("final**Hello**", "**Hello**"),
+        ("final你好", "你好"),
+        ("finally, five", "finally, five"),
+        ("final answer: 5", "final answer: 5"),
+        ("final, 5", "final, 5"),
+        ("The finalHello", "The finalHello"),
+        (STRIPPED_CALL.replace("get_time", "other"), STRIPPED_CALL.replace("get_time", "other")),
+    ],
+)
+def test_stripped_header_of_the_answer(text: str, content: str) -> None:
+    output = ModelOutput(text, TOOLS)
+    run = assert_laws("harmony_stripped", output, chunkings(text, splits=20, random=1))
+    assert run.message is not None
+    assert run.message.content == content
+    assert not run.message.tool_calls
+
+
 def test_every_change_applies_to_some_dialect() -> None:
     notes = {templates.note for dialect in list_dialects() for templates in drifted_templates(dialect)}
     assert notes == {*(drift.note for drift in DRIFTS), LOST_OPENER}

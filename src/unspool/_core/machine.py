@@ -106,6 +106,7 @@ class Machine:
         "_after_call",
         "_between_calls",
         "_call",
+        "_call_ends_reasoning",
         "_call_seen",
         "_checks_names",
         "_compiled",
@@ -204,6 +205,7 @@ class Machine:
         self._section_text = ""
         self._repetitions: list[str] = []
         self._call_seen = False
+        self._call_ends_reasoning = False  # the marker of the last call also ends reasoning
         self._after_call = False  # nothing but whitespace and closing tags has followed the last call
 
     # -- properties of the current state
@@ -401,7 +403,8 @@ class Machine:
         ledger = self.ledger
         ledger.end_input(reason)
         self._read(final=True)
-        if self._state.channel == "reasoning" and not self._state.body:
+        ended_by_call = self._after_call and self._call_ends_reasoning
+        if self._state.channel == "reasoning" and not (self._state.body or ended_by_call):
             ledger.diagnose("unclosed_reasoning", "the input ended inside reasoning")
         ledger.emit_finish(reason)
         return ledger.end_feed()
@@ -953,6 +956,7 @@ class Machine:
             self.ledger.diagnose("other_family_call", owner.dialect.name)
         if form.unnamed:
             self.ledger.diagnose("unnamed_call", self._name_in_head(matcher))
+        self._call_ends_reasoning = section is not None and section.ends_reasoning
         opened = section if self._section is not section else None
         if opened is not None:
             self._section_text = ""
@@ -1187,6 +1191,9 @@ class Machine:
             ledger.diagnose("stray_closer", match.group())
             ledger.emit_markup("call", match.end() - ledger.position)
             return True
+        if final and after == len(ledger.buffer):
+            self._show_text(after)
+            return False
         waits = after - ledger.position <= BOUND and not final
         if waits and match is None and _INVENTED_CLOSER_BEGINS.match(ledger.buffer, after):
             return False

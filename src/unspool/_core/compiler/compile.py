@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import is_control_token
@@ -41,6 +42,7 @@ from .match_program_types import (
     SECTION_CLOSE,
     SPACE,
     STOP,
+    UNLESS,
     EnvelopeFactory,
     Program,
     Step,
@@ -59,6 +61,9 @@ _BODY_CHANNELS: Final[dict[str, Channel | None]] = {
     "content": "content",
     "drop": None,
 }
+
+
+_MORE_OF_A_SENTENCE: Final = MarkerSet((*ascii_lowercase, *",.;:!?'-"))
 
 
 def compile_dialect(
@@ -438,7 +443,7 @@ def _compile_text_states(
     reasoning_ends: list[str] = []
     if options.calls_in_reasoning:
         in_reasoning = [program for program in unanchored if not program.declared]
-        reasoning_ends = [section.opener for section in forms.sections if section.ends_reasoning]
+        reasoning_ends = [s.opener for s in forms.sections if s.ends_reasoning and s.opener]
     inside: dict[Wrapper, TextState] = {}
     for wrapper in wrappers:
         ends: Sequence[str] = ()
@@ -478,10 +483,16 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
     # If calls are text, their markers are text as well.
     of_calls = frozenset[str]() if reads_calls else _call_markers(dialect)
     for template in dialect.drop:
-        if any(template in literal for literal in of_calls):
+        marks, body = split_marks(template)
+        if any(body in literal for literal in of_calls):
             continue
         if "{text}" not in template and "{calls}" not in template:
-            yield Program(DROP, steps_of(reading_pieces(template)))
+            steps = steps_of(reading_pieces(body))
+            if (
+                body.isalpha()
+            ):  # a word; it is a marker only if it is no part of a longer one, or of a sentence
+                steps.append(Step(UNLESS, markers=_MORE_OF_A_SENTENCE))
+            yield Program(DROP, steps, anchored="^" in marks)
     for stop in dialect.stop:
         if stop in of_calls:
             continue
