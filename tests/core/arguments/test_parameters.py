@@ -105,13 +105,24 @@ def test_closing_tag_before_an_opener_without_a_call_is_data(dialect: Dialect) -
 def test_closing_tags_in_a_value_do_not_end_a_call_that_lacks_a_required_argument(dialect: Dialect) -> None:
     written = render(dialect, call("note", text="x", more="y"))
     head, closer, tail = _around_closer(dialect, written, "x", "text")
-    call_closer = re.split(r"\{\w+\}", dialect.call[0])[-1].strip()
+    call_closer = re.split(r"\{\w+\}", dialect.call[0])[-1].strip().partition("\n")[0]
     text = f"{head}{closer}\n{call_closer} x{closer}{tail}"
     run = assert_laws(dialect, ModelOutput(text, REQUIRED), chunkings(text, splits=6, random=1))
     assert run.message is not None
     assert [json.loads(each.arguments) for each in run.message.tool_calls] == [
         {"text": f"x{closer}\n{call_closer} x", "more": "y"}
     ]
+
+
+@pytest.mark.parametrize("dialect", ALL_TAGGED, ids=lambda dialect: dialect.name)
+def test_call_that_lacks_a_required_argument_ends_where_it_is_closed(dialect: Dialect) -> None:
+    for calls in (1, 2):
+        one = call("note", text="x").tool_calls[0]
+        text = render(dialect, Message(tool_calls=(one,) * calls), check=False) + "\nDone."
+        run = assert_laws(dialect, ModelOutput(text, REQUIRED), chunkings(text, splits=6, random=1))
+        assert run.message is not None
+        assert [json.loads(each.arguments) for each in run.message.tool_calls] == [{"text": "x"}] * calls
+        assert (run.message.content or "").strip() == "Done."
 
 
 @pytest.mark.parametrize("dialect", SECTIONED, ids=lambda dialect: dialect.name)

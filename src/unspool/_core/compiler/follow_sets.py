@@ -81,8 +81,11 @@ class FollowSets:
         """Literals that may follow the closing tag of a value; if other text follows, the tag is data."""
         self.after_nested: Final = MarkerSet([*nested, *after_params])
         """Literals that may follow the closing tag of a nested parameter."""
-        self.after_section_call: Final = MarkerSet([*section_closers, *openers, *message_ends, *stops])
-        """Literals that may follow a complete call in a section."""
+        more_closers = [closer for form in calls for closer in form.closers[1:]]
+        self.after_section_call: Final = MarkerSet(
+            [*more_closers, *section_closers, *openers, *message_ends, *stops]
+        )
+        """Literals that may follow the first closing literal of a call in a section."""
         self.sections_close: Final = bool(section_closers)
         """True if sections of calls have closing markers."""
         self.after_call: Final = MarkerSet([*section_closers, *openers, *message_ends])
@@ -117,7 +120,7 @@ class FollowSets:
         """Literals that may start a quoted call inside a value.  Such a call is data."""
         self.section_openers: Final = frozenset(section_openers) - self.openers
         """Literals that start a section of calls.  A value that holds one quotes a whole section."""
-        self.more_closers: Final = MarkerSet([closer for form in calls for closer in form.closers[1:]])
+        self.more_closers: Final = MarkerSet(more_closers)
         """Literals that may follow the first closing literal of a call."""
         steps = [MarkerSet(step) for step in (section_closers, self.section_openers, self.openers)]
         self.section_change: Final = (
