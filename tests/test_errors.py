@@ -173,7 +173,7 @@ def test_unknown_dialect_suggests_near_names(name: str, near: str) -> None:
 
 
 def test_unknown_dialect_without_near_names_points_to_the_list() -> None:
-    assert "list_dialects()" in message_of(UnknownDialect, lambda: get_dialect("🙂🙂🙂"))
+    assert "`unspool dialects`" in message_of(UnknownDialect, lambda: get_dialect("🙂🙂🙂"))
 
 
 @pytest.mark.parametrize("name", ["Hermes", "HERMES", " hermes ", "qwen3-coder", "Qwen3_Coder"])

@@ -180,9 +180,13 @@ def test_unknown_presets_and_policies_are_refused() -> None:
 
 
 def test_misspelt_policies_are_suggested() -> None:
+    with pytest.raises(
+        UsageError, match=r"'strict' is the name of a preset: use Policies.preset\('strict'\)"
+    ):
+        Policies("strict")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="there is no policy 'malformed': did you mean 'malformed_call'"):
         Policies(malformed="text")  # type: ignore[call-arg]
-    with pytest.raises(UsageError, match=r"reasoning_field is an option of the wire formats: ChatStream\("):
+    with pytest.raises(UsageError, match="reasoning_field=both is not a policy of parsers, but an option of"):
         Policies(reasoning_field="both")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="no wire option 'reasoning': did you mean 'reasoning_field'"):
         WireOptions.from_mapping({"reasoning": "both"})

@@ -1,7 +1,7 @@
-"""Outputs that engines are made to write, the expected answers, and the comparison.
+"""Outputs that engines are forced to write, and their comparison with the expected answers.
 
-Valid outputs are the recordings and the corpus, truncated ones are prefixes of the recordings,
-malformed ones are those of the corpus. The expectation is unspool's own response on the wire,
+Valid outputs are the recordings and those of the corpus, truncated outputs are prefixes of the
+recordings, and malformed outputs come from the corpus. The expectation is unspool's own response on the wire,
 without streaming, for the same text.
 """
 
@@ -26,12 +26,12 @@ from unspool.wire import ChatStream
 
 Kind: TypeAlias = Literal["good", "cut", "malformed"]
 _CUTS: Final = (0.2, 0.5, 0.8, 0.97)
-"""Positions at which recordings are truncated, as parts of their length."""
+"""Positions at which recordings are truncated, as fractions of their length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Output that a model is made to write."""
+    """Output that a model is forced to write."""
 
     dialect: str
     title: str
@@ -56,7 +56,7 @@ class Answer:
     error: str = ""
 
     def differs(self, other: Answer) -> str:
-        """Describe the difference to another answer; empty if there is none."""
+        """Describe the difference to another answer; return an empty string if there is none."""
         return ", ".join(
             f"{name}: {mine!r} instead of {theirs!r}"
             for (name, mine), theirs in zip(asdict(self).items(), asdict(other).values(), strict=True)
@@ -103,7 +103,7 @@ def _recorded() -> Iterator[Output]:
 def _collected() -> Iterator[Output]:
     for vector in corpus_cases.load():
         if vector.file.endswith("/standard.md"):
-            continue  # rendered, like many recordings
+            continue  # these outputs are rendered, as many recordings are
         plain = not (vector.response_template or vector.tool_choice or vector.policies or vector.variant)
         if not plain or vector.template_kwargs or vector.reasoning_parser:
             continue

@@ -20,7 +20,6 @@ from lab import environments
 from lab.peers import of_one_checkpoint
 from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, json_value
-from unspool.models.doctor.check_server_settings import read_with_parser
 from unspool.models.doctor.engine_parser_table import (
     ASSUME_OPEN,
     COMMON_PARSERS,
@@ -30,6 +29,7 @@ from unspool.models.doctor.engine_parser_table import (
     parsers_for,
 )
 from unspool.models.doctor.server_flags import ServerModel, server_flags
+from unspool.models.doctor.simulate_wrong_settings import read_with_parser
 
 NOON = "It is noon."
 

@@ -390,7 +390,7 @@ def test_uninferable_template_gives_no_dialect() -> None:
     detection_ = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
     assert detection_.dialect is None
     assert detection_.renders_calls
-    assert "No dialect could be inferred from it either." in detection_.evidence
+    assert "No dialect could be inferred from this template, either." in detection_.evidence
     assert "get_weather" in detection_.turn
 
 
@@ -644,6 +644,10 @@ def test_invalid_sources_are_refused(source: object, message: str) -> None:
     ("source", "message"),
     [
         ("no/such/file", "does not exist"),
+        (
+            "Qwen/Qwen3-8B",
+            "does not exist: .* Its name suggests the dialect hermes: run `unspool dialects Qwen/Q",
+        ),
         (Path("no/such/file.jinja"), "does not exist"),
         ("x" * 300, "cannot read x+: File name too long"),
         ("http://127.0.0.1:9", "call unspool.models.detect_server"),
@@ -657,7 +661,7 @@ def test_invalid_models_are_refused(source: str | Path, message: str) -> None:
 
 
 def test_invalid_addresses_are_refused() -> None:
-    with pytest.raises(UsageError, match="not an address of a server"):
+    with pytest.raises(UsageError, match="not a server address"):
         detect_server("127.0.0.1:8000")
 
 

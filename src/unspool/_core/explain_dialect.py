@@ -43,7 +43,7 @@ def explain(dialect: str | Dialect) -> str:
 
 
 def state_diagram(dialect: str | Dialect) -> str:
-    """Return a Mermaid diagram of the states outside calls, with the markers that lead between states."""
+    """Return a Mermaid diagram of the states outside calls, and of the markers that change the state."""
     return "\n".join(_Explanation(find(dialect)).diagram())
 
 
@@ -55,7 +55,7 @@ def markers(dialect: str | Dialect) -> tuple[str, ...]:
 def hold_back(dialect: str | Dialect) -> int:
     """Return the maximum number of characters of prose that the parser holds back.
 
-    It is one less than the length of the longest marker.
+    This maximum is one less than the length of the longest marker.
     """
     return max(fully_compiled(find(dialect)).states.content.markers.longest - 1, 0)
 

@@ -13,7 +13,7 @@ call is silent if the request did not offer the called tool, or offered no tools
 name in ``null_calls``, which the model uses in order to call nothing, is always silent.
 
 ====================  ==================================================================
-``_base``             offset in the output of ``buffer[0]``; below 0 inside the prompt
+``_base``             output offset of ``buffer[0]``; negative inside the prompt
 ``buffer``            input, in which events already account for the part before
                       ``position``
 ``position``          index of the next input to account for; 0 between two feeds
@@ -112,9 +112,8 @@ class Ledger:
         self._args_start: i64 = -1  # offset at which the open call's arguments start; -1: not known yet
         self._args_end: i64 = -1
         self._last_call: list[str] = []  # pieces of the last call's raw text
-        # Raw text of the open call.  It arrives in short pieces, and a short Python string takes many times
-        # the memory of its characters.  The pieces are therefore joined into a block after every BLOCK
-        # characters.
+        # Raw text of the open call, in short pieces.  A short Python string takes many times the memory of
+        # its characters, so the pieces are joined into a block after every BLOCK characters.
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []
         self._blocks: list[str] = []
@@ -183,7 +182,7 @@ class Ledger:
 
     @property
     def accounted_to(self) -> int:
-        """Offset in the output before which every character is in the span of an event."""
+        """Output offset up to which every character is in the span of an event."""
         return self._base + self.position - self._set_aside_length
 
     @property
@@ -266,7 +265,7 @@ class Ledger:
     # -- calls
 
     def start_call(self, name: str, id: str, length: int, name_start: int, name_end: int) -> None:
-        """Start a call; its beginning up to the commit point is the next ``length`` characters.
+        """Start a call; the next ``length`` characters are its text up to the commit point.
 
         :param name_start: index of the name in the head.
         :param name_end: index just past the name in the head.
@@ -297,7 +296,7 @@ class Ledger:
     def set_last_index(self, index: int) -> None:
         """Set the index of the last call.
 
-        The machine uses this to leave out calls in the prompt from the count.
+        The machine calls this method at the end of the prompt, so that calls in the prompt are not counted.
         """
         self.index = index
 

@@ -21,7 +21,7 @@ matching  ``_matcher`` is set                        the input after a marker, t
                                                      whether a call or other markup begins
 between   ``_between_calls``, or ``_repetitions``    the input after a call in a section,
           is not empty                               or directly after the section
-arguments,``_call`` is set; these are the phases     the open call, see ``open_call.py``
+arguments,``_call`` is set; these are the phases     the open call, see ``call_reader.py``
 tail,     of the call
 recovery
 ========  =========================================  ======================================
@@ -53,14 +53,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ..dialects._control_token_pattern import CONTROL_TOKEN, is_control_token
 from .arguments.select_codec import make_codec
-from .call_ids import CallIds
+from .call_reader import PHASE_NAMES, OpenCall, match_closers
 from .compiler.match_program_types import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
 from .compiler.states_outside_calls import StartState
 from .ledger import Ledger
-from .open_call import PHASE_NAMES, OpenCall, match_closers
 from .scan.character_runs import BOUND, skip_whitespace
 from .scan.markers import MarkerSet
+from .unique_call_ids import CallIds
 
 if TYPE_CHECKING:
     from ..events import Channel, Event, FinishReason, MarkupKind
@@ -176,11 +176,10 @@ class Machine:
         )
         """Input buffer, and the events that account for the input."""
         self._ids: Final = CallIds(id_format, new_id, native=policies.call_ids == "native")
-        # Fast path of the next feed: either text of a channel without any of these markers, or a codec.
+        # Fast path of the next feed: `_fast_codec`, or text of `_fast_channel` without `_fast_markers`.
         self._fast_channel: Channel | None = None
         self._fast_markers = _NO_MARKERS
-        # Character that all of these markers start with; empty if the markers start with different
-        # characters.
+        # First character of all `_fast_markers`; empty if the markers start with different characters.
         self._fast_first_character = ""
         self._fast_codec: Codec | None = None
         # Text outside calls.
@@ -217,8 +216,8 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions or self._after_call
-        # There may be no matcher, although the buffer contains a complete marker: the machine may need the
-        # next characters before it creates one.
+        # The buffer may contain a complete marker although there is no matcher, because the machine may need
+        # more characters before it creates one.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
@@ -421,8 +420,8 @@ class Machine:
     def _read(self, *, final: bool) -> None:
         """Emit events for as much of the buffer as possible.
 
-        Each branch reads in one mode.  It returns False if it needs more input, and True if the machine may
-        continue in another mode.
+        Each branch reads in one mode.  A branch returns False if it needs more input, and True if the machine
+        may continue in another mode.
 
         :param final: no more input follows, so nothing may stay undecided.
         """
@@ -464,8 +463,8 @@ class Machine:
     def _read_text(self, at: int, final: bool) -> bool:
         """Read text up to a marker that begins or ends an element.  The search for markers starts at ``at``.
 
-        The input from the current position up to ``at`` is certainly text.  It is not emitted at once, so
-        that text with many false markers in it still becomes a single event.
+        The input from the current position up to ``at`` is certainly text.  This text is emitted
+        later, so that text with many false markers still becomes a single event.
         """
         ledger = self.ledger
         buffer = ledger.buffer
@@ -578,7 +577,7 @@ class Machine:
 
         First, the programs that are not allowed at this position are ruled out.  Then ``quick_match`` uses
         the next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
-        created.  It may need more input, and ``_resume_matcher`` then continues it.
+        created.  If the matcher needs more input, ``_resume_matcher`` continues it later.
         """
         ledger = self.ledger
         programs = entry.programs
@@ -1082,8 +1081,8 @@ class Machine:
         self._reasoning_closed = True
         section = self._section
         # A model that leaves out the opening marker of a section may do so again in front of the next call.
-        # Such a call is recognised only if there was no visible text, so a call without the marker must not
-        # be recorded as visible text.
+        # A call without this marker is recognised only if there was no visible text, so the call that has
+        # ended must not be recorded as visible text.
         may_be_missing_again = section is not None and section.anchored and bool(section.missing_opener)
         if self._state.channel == "content" and not may_be_missing_again:
             self._note_visible_text()

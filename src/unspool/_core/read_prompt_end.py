@@ -50,8 +50,8 @@ _FRAMING: Final = frozenset(
 def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[Event]:
     """Feed the relevant tail of a prompt to a machine, and return the first events of the output.
 
-    These are the events of a call that continues in the output, or the end of reasoning.  The text of the
-    prompt is not part of the output.
+    The result contains the events of a call that continues in the output, or the end of reasoning, but not
+    the text of the prompt.
     """
     saved_starts = compiled.prompt.saved_starts
     start = saved_starts.get(tail) if len(tail) <= _SAVED else None
@@ -93,7 +93,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
     Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
     if dialect.prompt.echo:
-        return "content"  # text from the prompt is added at the start of the output
+        return "content"  # the output begins with a copy of text from the prompt
     compiled = compiled_dialect(dialect)
     machine = Machine(
         compiled, as_tools(None), DEFAULTS, base=-len(tail), keep_raw=False, new_id=None, remove_calls=False
@@ -199,8 +199,8 @@ def _last_format_marker(text: str, compiled: CompiledDialect) -> str:
 def _first_opener(text: str, openers: Sequence[str]) -> str:
     """Return the words at the end of the text, if they open reasoning at the start of an answer.
 
-    A user's message may end with the same words.  They open reasoning only if they directly follow a control
-    token, which starts the answer, or if there is no other text.
+    A user's message may end with the same words.  The words open reasoning only if they directly follow a
+    control token, which starts the answer, or if there is no other text.
     """
     end = len(text.rstrip())
     for opener in openers:
@@ -254,7 +254,7 @@ def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
 
 def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
     """Return the index just past the last control token of another dialect; 0 if there is no such token."""
-    # Such a token is usually near the end, so search backwards for its angle or square bracket.
+    # A control token is usually near the end, so search backwards for its angle or square bracket.
     angle, square = text.rfind("<"), text.rfind("[")
     while True:
         at = max(angle, square)

@@ -33,7 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .._short_repr import short_repr
+from .._dataclass_repr import short_repr
 from ._family_request_facts import RequestFacts
 from ._id_format import OPENAI_ID, IdFormat
 

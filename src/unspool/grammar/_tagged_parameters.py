@@ -159,7 +159,7 @@ class TaggedParameters:
     def _values(
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
-        """Yield each type that a schema allows, with the node for its values; None stands for any text."""
+        """Yield each type that a schema allows, with the node for its values; None is arbitrary text."""
         definitions = find_references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
         if definitions & inside:
             raise UsageError(
@@ -194,7 +194,7 @@ class TaggedParameters:
         return None
 
     def _raw(self, tail: Node, *, guarded: bool) -> Node:
-        """Return the node for any text followed by ``tail``.
+        """Return the node for arbitrary text, followed by ``tail``.
 
         :param guarded: True to exclude text that begins like an object or an array.
         """

@@ -15,10 +15,10 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def neutralise(text: str, dialect: str | Dialect) -> str:
-    """Return a text in which no control token and no marker of the dialect is left.
+    """Return the text with every control token and every marker of the dialect broken up.
 
-    A space after its first character breaks each marker, so that people and models can still read the text,
-    but tokenizers and parsers read it as plain text.  Markers that are only words, such as ``now``, stay.
+    A space is inserted after the first character of each marker.  People and models can still read the text,
+    but tokenizers and parsers treat it as plain text.  Markers that are only words, such as ``now``, stay.
 
     >>> neutralise('I wrote <tool_call>{"name": ""}', "hermes")
     'I wrote < tool_call>{"name": ""}'
@@ -54,7 +54,8 @@ def _markers(dialect: Dialect) -> Iterator[str]:
         templates += [*dialect.frame.open, dialect.frame.sep, *dialect.frame.ends, *dialect.frame.fields]
     for template in templates:
         for literal in literals(parse_template(split_marks(template)[1])):
-            # Models may omit the bracket of a list next to a marker.
+            # Models may omit a list bracket that is next to a marker, so also yield the marker without the
+            # bracket.
             for marker in (literal, literal.strip().removesuffix("[").removeprefix("]")):
                 if len(marker.strip()) > 1 and PUNCTUATION.search(marker):
                     yield marker.strip()

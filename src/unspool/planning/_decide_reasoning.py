@@ -85,7 +85,7 @@ def decide_reasoning(context: PlanContext, *, switched_on: bool, start: OutputSt
 
 
 def reads_reasoning(context: PlanContext, *, reasoning: bool) -> bool:
-    """Return whether the parser recognises reasoning markers, or treats them as ordinary text."""
+    """Return True if the parser recognises reasoning markers, False if it treats them as ordinary text."""
     if not context.request.separate_reasoning or context.thinking.default is None:
         return False
     return reasoning or context.thinking.when_off == "read"

@@ -26,7 +26,7 @@ def without_reasoning(dialect: Dialect) -> Dialect:
 
 @lru_cache(maxsize=1024)
 def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
-    """Return a dialect for output that a JSON schema constrains, except for the family's reasoning before it.
+    """Return a dialect for JSON output that a schema constrains, with optional reasoning before the JSON.
 
     For ``tool_choice=required`` the output is an array of objects with name and arguments.
     For a named function, some engines write such an array, too, but others write only the

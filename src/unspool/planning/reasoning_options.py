@@ -68,8 +68,8 @@ def read_reasoning_options(
 ) -> ReasoningOptions:
     """Return a request's options for reasoning as one decision, with variables for the family's template.
 
-    :param defaults: the deployment's default template variables; its options for reasoning are used only if
-        the request has no such option.
+    :param defaults: the deployment's default template variables; reasoning options among them apply only if
+        the request has none.
     """
     warnings: list[str] = []
     variables = _Variables()
@@ -81,7 +81,7 @@ def read_reasoning_options(
 
 
 class _Variables:
-    """Template variables of a request, including options for reasoning at the top level of the request."""
+    """Template variables of a request, including the reasoning options among its top-level fields."""
 
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
@@ -169,7 +169,7 @@ def _normal(value: object) -> object:
 
 
 def near_efforts(word: object) -> tuple[str, ...]:
-    """Return all other efforts except those that turn reasoning off, the closest effort first.
+    """Return the efforts other than ``word`` that keep reasoning on, the closest first.
 
     >>> near_efforts("max")[:2]
     ('xhigh', 'high')
@@ -232,7 +232,7 @@ class _OptionReader:
         raise UsageError(f"unknown reasoning option {key!r}: {hint}")
 
     def _advice(self) -> str:
-        """Return a phrase for error messages that advises which options to use."""
+        """Return advice on which options to use, as a phrase for error messages."""
         thinking = self.thinking
         if thinking.default is None:
             return f"{self.family} does not reason; leave it out"

@@ -1,4 +1,4 @@
-"""Property tests of prompts: text in a prompt does not become part of the output."""
+"""Property tests of prompts: text that a prompt quotes must not affect how the output is parsed."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
 
 
 def quotations(spec: Dialect) -> Iterator[str]:
-    """Yield texts to quote: markers, complete calls, unfinished calls, and one of each in a row."""
+    """Yield texts to quote: markers, complete calls, unfinished calls, and a combination of them."""
     yield from (*markers(spec), *spec.prompt.turn)
     sample = SampleCall(spec)
     if not sample.capabilities.calls:

@@ -1,4 +1,4 @@
-"""Property test: parsing a rendered message returns the message; and a strategy for such messages."""
+"""Property test that parsing a rendered message returns the message, with a strategy for such messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def assert_round_trip(
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # An id after the arguments is read too late for the stream, except with commit=call.
+        # An id after the arguments can be used only with commit=call, because without it, the call was
+        # already reported.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
@@ -77,7 +78,7 @@ def assert_round_trip(
     finish = "tool_calls" if message.tool_calls else "stop"
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
-    # Here, ``render`` checks the round trip, too.
+    # ``render`` checks the round trip, too.
     return render(spec, message)
 
 
@@ -121,7 +122,7 @@ class MessageCapabilities:
         self.fixed = spec.names.fixed or ("python" if nameless else "")
         """Name of the only function that the dialect can call; empty if it can call any function."""
         self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
-        """True if the parser recognises calls only when no content comes before them."""
+        """True if the parser recognises calls only without content before them."""
         self.plain_keys = not self.verbatim
         """True if argument names must be identifiers."""
         self.markers = markers(spec)
@@ -130,7 +131,7 @@ class MessageCapabilities:
         """Return whether the arguments of two calls are equal; the values 1, 1.0, "1" and true all differ."""
         if self.verbatim:
             return expected == found
-        # In ``bare`` notation, templates sort the keys, so the order of keys may differ.
+        # In ``bare`` notation, templates sort keys, so the order of keys may differ.
         by_name = self.notation == "bare"
         return _canonical_arguments(expected, by_name=by_name) == _canonical_arguments(found, by_name=by_name)
 
@@ -247,8 +248,7 @@ class _MessageStrategies:
             atoms |= st.sampled_from(pieces)
 
         def is_prose(text: str) -> bool:
-            # The end of the text, together with the beginning of the following text, must not form a marker,
-            # either.
+            # The end of the text must not form a marker together with the text after it.
             whole = any((text + marker).find(marker) < len(text) for marker in capabilities.markers)
             return not whole and not CONTROL_TOKEN.search(text) and not openers & set(text)
 
@@ -263,7 +263,7 @@ class _MessageStrategies:
         words = self.words
         quoted = [marker for marker in capabilities.markers if capabilities.spec.values.quote not in marker]
         if capabilities.typed:
-            # A closing tag is data unless the text after it may follow a parameter. `` x`` may not.
+            # A closing tag is data if text follows that cannot follow a parameter, so append `` x``.
             quoted = [f"{marker} x" for marker in quoted]
         if capabilities.notation == "loose":
             # In a notation without escapes, a quote may end the string.

@@ -886,3 +886,13 @@ def test_whitespace_policy_keep_is_verbatim(text: str, content: str | None) -> N
         message = run_parser("hermes", ModelOutput(text, policies=KEEP), chunks).message
         assert message is not None
         assert message.content == content
+
+
+def test_text_without_markers_ends_reasoning() -> None:
+    """A call may end reasoning without its closing marker: the text and the call after it are content."""
+    call = (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.ping:0<|tool_call_argument_begin|>{}"
+        "<|tool_call_end|><|tool_calls_section_end|>"
+    )
+    message = parse(f"<think>Hm.{call}Done.{call}More.", "kimi_k2", policies=Policies(after_calls="drop"))
+    assert (message.reasoning, message.content) == ("Hm.", "Done.")

@@ -12,8 +12,8 @@ Theory of operation:
 * Strings have no escapes, so a string may contain the delimiter itself.  A delimiter closes the
   string only if the text after the delimiter can follow a string (``_closes_string``): the closing
   brackets of the open levels, or a comma and, in an object, the next key.  Templates write no whitespace
-  between this comma and the key.  If the model wrote whitespace there, the key must also be one that rarely
-  occurs in prose or code.
+  between this comma and the key.  A comma with whitespace after it closes the string only if the text of the
+  key rarely occurs in prose or code.
 * The contents of a string are output as they arrive.  Numbers and words are held back until the
   next separator.  Any other text without delimiters is a string, and is output as soon as the
   codec can rule out a number or a word.
@@ -142,10 +142,7 @@ class _Level:
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
-"""Level that stands for the text after the arguments.
-
-There ``call:`` looks like a key, but begins another call.
-"""
+"""Level for the text after the arguments, in which ``call:`` looks like a key but begins another call."""
 
 
 class BareKeyObject(Codec):

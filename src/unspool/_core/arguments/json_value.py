@@ -236,7 +236,7 @@ class JsonValue(Value):
         self._held_comma: list[str] = []
 
     def restart(self) -> JsonValue:
-        """Return this codec, reset to read another value after a complete one."""
+        """Reset this codec after a complete value, and return it, so that it can read another value."""
         self._state = _START
         self.kind = ""
         self.done = False
@@ -710,10 +710,9 @@ _WHOLE: Final = json.JSONDecoder(
     parse_int=_check_number,
     parse_constant=_reject_constant,
 )
-"""Decoder that rejects invalid JSON and out-of-range numbers.
+"""Decoder that rejects invalid JSON, out-of-range numbers, and objects with repeated keys.
 
-It also rejects objects with repeated keys.  The scanner then reads the value again, and reports the
-repetition.
+The scanner reads a rejected value again, and reports the problem.
 """
 _SHORT: Final = 64
 """Maximum length of a value for which only the scanner is used.

@@ -55,7 +55,7 @@ class _Element:
         self.slot = slot
         """Conversion of the element's text, if the element is a scalar."""
         self.discards = discards
-        """True if the parameter repeats an earlier one.  Its value is then read but not output."""
+        """True if the parameter repeats an earlier one, so that its value is read but not output."""
         self.shape = _OPEN
         self.count = 0
         self.seen: set[str] = set()

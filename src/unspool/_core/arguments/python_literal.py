@@ -183,7 +183,7 @@ class PythonValue(Value):
         self._comma = False
         self._simple = False  # The last value is a scalar, so it may turn out to be a dict key.
         # _out is output that is final.  _held is output that is held back, and _marks are the indices of its
-        # undecided brackets.  _sink is whichever of these two lists new output is appended to.
+        # undecided brackets.  New output is appended to _sink, which is one of these two lists.
         self._out: list[str] = []
         self._held: list[str] = []
         self._marks: list[int] = []
@@ -499,7 +499,7 @@ class PythonValue(Value):
         return escape.end()
 
     def _after_string(self, buf: str, pos: int, final: bool) -> int:
-        """Start to read an adjacent string, or a possible prefix of one; else end the string."""
+        """Continue with an adjacent string or its possible prefix; if neither follows, end the string."""
         char = buf[pos]
         if char in _QUOTES:
             return self._begin_string(buf, pos, final, "")

@@ -14,9 +14,8 @@ call.  Four rules determine where a value ends:
 
 1. A closing tag ends the value only if another parameter or the end of the call follows
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
-2. A value without a closing tag ends at a marker that certainly ends the call.  It also ends at the opening
-   tag of another parameter, but only if the function declares that parameter and the call does not have it
-   yet.
+2. A value without a closing tag ends at a marker that certainly ends the call.  Such a value also ends at the
+   opening tag of a parameter that the function declares and the call does not have yet.
 3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.  A quoted
    call that is never closed ends with the section of the call around it.
 4. A closing tag that is repeated directly after itself is noise, and the value ends at the first one.  But if
@@ -93,12 +92,11 @@ class TaggedParameters(Parameters):
         self._quotes_section = False  # the value holds the opening marker of a section of calls
         # Number of opening tags of parameters in the value that are data and have no closing tag yet.
         self._unpaired = 0
-        # Text that the model writes between tags in place of a line break, such as a backslash and an n.  It
-        # is empty until the model has written such a text between tags.  Until then, the same text inside a
-        # value is data.
+        # Escaped newline, such as a backslash and an n, that the model writes between tags in place of a
+        # newline; empty as long as there has been none.  Until then, an escaped newline in a value is data.
         self._escaped_newline = ""
-        # Key and attributes of a parameter that may hold all arguments.  Once it is known that the parameter
-        # holds them, `_all_arguments` is the codec that reads them.
+        # Key and attributes of a parameter that may hold all arguments.  If the parameter does hold all
+        # arguments, the codec `_all_arguments` reads them.
         self._key = ""
         self._attributes: dict[str, str] = {}
         self._repair: Final = policies.malformed_call == "repair"
@@ -283,7 +281,7 @@ class TaggedParameters(Parameters):
     def _may_wrap(self, key: str) -> bool:
         """Return whether the parameter ``key`` may hold all arguments.
 
-        It may not if the tool declares a parameter ``key``.
+        If the tool declares a parameter with this name, it is an ordinary parameter.
         """
         if key not in self._compiled.dialect.values.wrappers:
             return False
@@ -381,8 +379,8 @@ class TaggedParameters(Parameters):
             # A marker that ends the turn is markup only at the end of the input.  Elsewhere it is data.
             after = skip_whitespace(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
-        # The literal can end the value only if the closing tag is missing.  In that case the literal must be
-        # at the beginning of a line or of the value.
+        # The literal can end the value only if the closing tag is missing, and if the literal is at the
+        # beginning of a line or of the value.
         marker = literal.lstrip("\n")
         is_head = marker in compiled.follow.heads.literals
         if marker == literal and not self._form.inline and not at_start:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
-from .calls import Broken, call_from, check_broken, poisoned
-from .text_content import as_json, joined_text, mapping
+from .broken_calls import Broken, call_from, check_broken, poisoned
+from .message_fields import as_json, joined_text, mapping
 
 _REASONING_FIELDS: Final = {
     "both": ("reasoning_content", "reasoning"),

@@ -1,7 +1,7 @@
 r"""*Poison*: characters that invalidate a broken call whose start a client has already received.
 
-A chunk cannot be taken back, and clients run every call that they can read.  They read missing
-arguments as ``{}``, close open strings and brackets, and repair invalid JSON; few check the finish
+A chunk cannot be taken back, and clients run every call that they can read.  Many clients read missing
+arguments as ``{}``, close open strings and brackets, or repair invalid JSON; few check the finish
 reason.  A call that the model did not finish must never run, because its arguments are not what the
 model meant: ``rm -rf /tmp/x`` may be truncated to ``rm -rf /``.
 

@@ -1,8 +1,7 @@
 """Conversion from and to the content blocks of Anthropic's Messages API.
 
-The arguments of a call are an object in this API.  The spelling of the JSON text is therefore lost.  Nor can
-the arguments of a broken call be made invalid on purpose (*poisoned*), so broken calls are left out.  The
-order of the parts is kept.
+The arguments of a call are an object in this API, so the spelling of the JSON text is lost.  Broken calls are
+left out, because an object cannot be made invalid on purpose (*poisoned*).  The order of the parts is kept.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
-from .calls import Broken, check_broken
+from .broken_calls import Broken, check_broken
 from .chat import message_of_parts
 from .make_broken_arguments_unparsable import load_object, unsendable_call
-from .text_content import as_json, mapping
+from .message_fields import as_json, mapping
 
 SIGNATURE: Final = "unspool"
 """Signature of thinking blocks.  Clients send it back; the gateway ignores it."""

@@ -1,9 +1,9 @@
 """Conversion of a message to the text that a model would write.
 
-The text is made from the dialect's templates.  A dialect may have several templates for calls, for example.
-The first one is used, because it is the form that the model itself writes.  The text is then parsed as a
-check.  If ``parse(render(dialect, message), dialect)`` does not return the same message, ``render`` raises an
-error.
+The text is made from the dialect's templates.  If there are several templates for the same part, such as a
+call, the first one is used, because it is the form that the model itself writes.  The text is then parsed as
+a check.  If ``parse(render(dialect, message), dialect)`` does not return the same message, ``render`` raises
+an error.
 """
 
 from __future__ import annotations

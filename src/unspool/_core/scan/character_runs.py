@@ -1,7 +1,7 @@
 """Runs: functions that skip characters of one kind.
 
-These are the innermost loops of the library.  They differ between the two builds, as does the search in
-``markers.py``.  The interpreted build uses regular expressions.  The compiled build uses loops over
+The innermost loops of the library, which are in this module and in ``markers.py``, differ between the two
+builds.  The interpreted build uses regular expressions.  The compiled build uses loops over
 characters, because in compiled code such a loop over a whole delta is faster than a call of a regular
 expression.  The loops call no functions, so that the C compiler looks up the width of the string's characters
 only once.

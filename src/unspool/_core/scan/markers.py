@@ -83,8 +83,8 @@ class MarkerSet:
         self._unless: Final = unless
         self._next: re.Pattern[str] | None = None
         self._first_flags: Final = flags_of(self._by_first)
-        # The first index at which the literals differ.  It is usually 1, but sometimes all literals start
-        # with the same two characters.
+        # The first index at which the literals differ: usually 1, but some sets of literals start with the
+        # same two characters.
         shortest = len(found[-1]) if found else 0
         self._split_index: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
         self._groups, self._group_of = _grouped(found, self._split_index, unless) if COMPILED else ([], b"")
@@ -126,7 +126,7 @@ class MarkerSet:
         return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
-        """Return the longest literal at ``at`` that the next character does not rule out; else empty."""
+        """Return the longest literal at ``at`` that the next character allows, or an empty string."""
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""

@@ -62,7 +62,7 @@ class Slot:
         self._python_values: Final = python_values
         by_schema = kind.is_string if kind.types else untyped_is_string
         self.streams: Final = declared in _STRINGS if declared else by_schema
-        """True if the value is certainly a string.  Its text can then be output as it arrives."""
+        """True if the value is certainly a string, whose text can be output as it arrives."""
 
     def value(self, raw: str) -> tuple[str, str]:
         """Return JSON for a value's complete text, and the kind of a diagnostic (empty if there is none)."""

@@ -14,7 +14,7 @@ from ...errors import UsageError
 from .json_pointer import resolve_reference
 
 _NAME: Final = re.compile(r"[\w.:/-]{1,256}")
-"""Pattern of function names that at least one API accepts.  Local engines accept letters of any script."""
+"""Pattern of function names that at least one API accepts, with letters of any script for local engines."""
 _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
@@ -99,7 +99,7 @@ class Tools:
         return name in self._functions or _NAME.fullmatch(name) is not None
 
     def could_become(self, prefix: str) -> bool:
-        """Return whether a declared function's name begins with ``prefix``; True without a list of tools."""
+        """Return whether a declared function's name begins with ``prefix``, or there is no list of tools."""
         return not self.known or any(name.startswith(prefix) for name in self._functions)
 
     def parameters(self, function: str) -> ValueType:
@@ -184,7 +184,7 @@ def tool_name(tool: Mapping[str, Any]) -> Any:
 
 
 def _schema(function: Mapping[str, object]) -> object:
-    """Return the schema of a function's arguments.  Its key differs between APIs."""
+    """Return the schema of a function's arguments, which is under a different key in each API."""
     parameters = function.get("parameters")
     return function.get("input_schema") if parameters is None else parameters
 
@@ -213,7 +213,8 @@ class ValueType:
         """
         self._schema = schema
         self._root = schema if root is None else root
-        # The rest of the schema is read on demand.  It may contain itself, and most of it is never needed.
+        # The rest of the schema is read on demand, because most of it is never needed, and because a schema
+        # may contain itself.
         self._known_parts: list[Mapping[str, object]] | None = None
         self._declared: dict[str, list[object]] | None = None
         self._keys: tuple[str, ...] | None = None

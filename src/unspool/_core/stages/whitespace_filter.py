@@ -125,7 +125,7 @@ class _Channel:
             self.sure = len(self.blanks)
 
     def flush(self, end: int) -> Text | None:
-        """Return a text event with the whitespace that is held back.  It ends at offset ``end``."""
+        """Return the whitespace that is held back as a text event that ends at offset ``end``."""
         if not self.blanks:
             return None
         blanks = "".join(self.blanks[: self.sure])
@@ -184,8 +184,8 @@ class WhitespaceFilter:
     def finish_reason(self) -> FinishReason:
         """Finish reason of the events so far.
 
-        It is ``length`` if a call was cut off, and ``tool_calls`` if there is a complete call.  Otherwise
-        it is the reason passed to ``Parser.finish``, by default ``stop``.
+        The reason is ``length`` if a call was cut off, and ``tool_calls`` if there is a complete call.
+        Otherwise the reason is that passed to ``Parser.finish``, by default ``stop``.
         """
         return self._rule.reason()
 
@@ -227,7 +227,7 @@ class WhitespaceFilter:
             out.append(event)
 
     def _before_call(self, out: list[Event]) -> str:
-        """Show or remove the whitespace in front of a call, and return what was removed."""
+        """Show or remove the whitespace in front of a call, and return the removed whitespace."""
         content = self._content
         blanks = "".join((content if self.channel == "content" else self._reasoning).blanks)
         if self._keep_around:

@@ -1,4 +1,4 @@
-"""Reader of token ids.  It converts the dialect and the ids for the machine, and the events back.
+"""Reader of token ids, which lets the machine distinguish special tokens from ordinary text.
 
 Each special token in the dialect's templates is replaced by one private code point, both in the
 templates and in the input.  The code points are lone surrogates, which no UTF-8 decoder produces.  So
@@ -17,9 +17,9 @@ from ...dialects._list_templates_and_markers import dialect_texts
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..scan.character_runs import BOUND
+from .align_text_with_ids import Alignment
 from .detokenizer import Detokenizer, restore
-from .mark_special_tokens import Alignment
-from .token_texts import TokenTexts
+from .token_text_cache import TokenTexts
 from .tokenizer_adapters import (
     Tokenizer,
     as_tokenizer,
@@ -53,7 +53,7 @@ class TokenDialect:
 
 
 class TokenReader(Detokenizer):
-    """Converter of token ids to text for the machine, and of the machine's events to plain text."""
+    """Converter that turns token ids into text for the machine, and the machine's events into plain text."""
 
     __slots__ = ("_literals", "_unused", "alignment", "dialect")
 
@@ -77,7 +77,7 @@ class TokenReader(Detokenizer):
 
     @property
     def max_pending(self) -> int:
-        """Maximum that ``pending`` can reach in the current state."""
+        """Upper bound of ``pending`` in the current state."""
         return 0 if self.alignment is None or not self.alignment.pending else 2 * BOUND
 
     def prompt(self, text: str) -> str:
@@ -102,7 +102,7 @@ class TokenReader(Detokenizer):
         if self.alignment is None:
             if self._length or self._incomplete:
                 raise UsageError(
-                    "an earlier call of feed_tokens() had no text: pass text in every call, or in none"
+                    "an earlier call of feed_tokens() had no text: pass text in every call or in none"
                 )
             self.alignment = Alignment(self._literals)
         return self.alignment.feed(text, self.feed(ids))

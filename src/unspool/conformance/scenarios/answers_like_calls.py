@@ -1,7 +1,7 @@
-"""Scenarios with answers that look like something else: JSON that is not a call, and quoted markers.
+"""Scenarios with answers that only look like calls or reasoning: JSON that is not a call, and quoted markers.
 
-A client must never receive a call that the model did not make, and must receive the answer even if the answer
-looks like something else.
+A client must never receive a call that the model did not make.  The client must receive the answer, even if
+the answer looks like a call or reasoning.
 """
 
 from __future__ import annotations

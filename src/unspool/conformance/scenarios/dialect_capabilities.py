@@ -1,4 +1,4 @@
-"""Capabilities of a dialect, which determine the scenarios that can be rendered in the dialect."""
+"""Capabilities of a dialect, which determine the scenarios that the dialect can express."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Capabilities:
         self.enveloped: Final = field == "envelope"
         """True if a call is a single JSON object that contains the name and the arguments."""
         self.sorts_keys: Final = dialect.args == "bare"
-        """True if chat templates with this notation sort keys. Models of these families then write sorted
-        keys, too."""
+        """True if chat templates with this notation sort keys, so that the models of these families do the
+        same."""
         self.carries_ids: Final = self.has_calls and (
             "{id}" in "".join([template, *call_headers])
             or dialect.names.forms[0] == dialect.id_format.pattern
@@ -78,7 +78,7 @@ class Capabilities:
         if not self.has_reasoning:
             found["reasoning"] = "the dialect has no reasoning"
         elif not self.framed and split_marks(dialect.reasoning[0])[0]:
-            found["late reasoning"] = "reasoning counts only at the beginning"
+            found["late reasoning"] = "reasoning counts only at the beginning of the output"
         if dialect.name in ONE_CALL:
             found["parallel"] = ONE_CALL[dialect.name]
         if self.anchored:
@@ -143,7 +143,7 @@ class Capabilities:
         return found
 
     def explain_missing(self, requirements: set[str]) -> str:
-        """Return why a scenario with these requirements is not applicable; empty if it is applicable."""
+        """Return the reason why a scenario with these requirements is inapplicable, or an empty string."""
         return "; ".join(
             self.missing[requirement] for requirement in sorted(requirements & self.missing.keys())
         )
@@ -184,7 +184,7 @@ def _wrapper(wrappers: tuple[str, ...]) -> tuple[str, str]:
 
 
 def reasoning_markers(capabilities: Capabilities) -> tuple[str, str]:
-    """Return the markers that open and close reasoning, or empty strings if messages have headers."""
+    """Return the markers that open and close reasoning; empty strings if headers replace them."""
     return ("", "") if capabilities.framed else _wrapper(capabilities.dialect.reasoning)
 
 
