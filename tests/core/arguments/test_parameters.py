@@ -283,3 +283,23 @@ def test_slip_is_noted(dialect: str, text: str, detail: str) -> None:
     message = parse(text, dialect, tools=TOOLS)
     assert [call.arguments for call in message.tool_calls] == ['{"text": "x"}']
     assert [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics] == [("slip", detail)]
+
+
+@pytest.mark.parametrize(
+    ("head", "value", "expected"),
+    [
+        ("<function=note>", "\nline\n", "\nline\n"),
+        ("<function=note> ", "\nline", "\nline"),
+        ("<function=note>\n", "\nline\n", "line"),
+        ("<function=note>\n", "line", "line"),
+        ("<function=note>", "line", "line"),
+    ],
+)
+def test_compact_call_keeps_the_newlines_of_its_values(head: str, value: str, expected: str) -> None:
+    params = f"<parameter=text>{value}</parameter><parameter=more>x</parameter>"
+    text = f"<tool_call>{head}{params}</function></tool_call>"
+    run = assert_laws("mimo", ModelOutput(text, TOOLS), chunkings(text, splits=40, random=1))
+    assert run.message is not None
+    assert [json.loads(each.arguments) for each in run.message.tool_calls] == [
+        {"text": expected, "more": "x"}
+    ]

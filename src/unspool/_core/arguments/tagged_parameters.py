@@ -64,6 +64,7 @@ class TaggedParameters(Parameters):
         "_form",
         "_key",
         "_level",
+        "_may_be_compact",
         "_quotes_section",
         "_raw",
         "_repair",
@@ -77,6 +78,8 @@ class TaggedParameters(Parameters):
     def __init__(self, compiled: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
         super().__init__(compiled, tools, function, policies, compiled.params.head_programs)
         self._state = _SEEK
+        # True until the first parameter, unless a newline precedes it.
+        self._may_be_compact = bool(compiled.params.compact_programs)
         self._seen: set[str] = set()
         self._form: ParamForm = compiled.params.forms[0]
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
@@ -130,10 +133,15 @@ class TaggedParameters(Parameters):
     # -- between parameters
 
     def _read_gap(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        pos = self._after_gap(buf, pos)
+        start, pos = pos, self._after_gap(buf, pos)
+        compiled = self._compiled
+        if self._may_be_compact:
+            self._may_be_compact = "\n" not in buf[start:pos]
+            if self._may_be_compact and pos < len(buf):
+                self._programs = compiled.params.compact_programs
+                self._may_be_compact = False
         if pos == len(buf):
             return pos
-        compiled = self._compiled
         matcher = self._matcher
         if matcher is None:
             follow = compiled.follow

@@ -51,7 +51,7 @@ class Parameters(Codec):
         self._compiled: Final = compiled
         self._tools: Final = tools
         self._function: Final = function
-        self._programs: Final = programs
+        self._programs = programs
         self._confirms: Final = policies.close_in_value == "confirmed"
         self._untyped: Final = policies.schemaless_value == "string"
         self._matcher: Matcher | None = None  # An unfinished match that needs more input.

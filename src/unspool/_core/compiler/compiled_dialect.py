@@ -81,7 +81,14 @@ class DialectForms:
 class ParameterTable:
     """Programs for the markup between two values of a call."""
 
-    __slots__ = ("call_programs", "form_of", "forms", "head_programs", "nested_programs")
+    __slots__ = (
+        "call_programs",
+        "compact_programs",
+        "form_of",
+        "forms",
+        "head_programs",
+        "nested_programs",
+    )
 
     def __init__(
         self,
@@ -97,6 +104,12 @@ class ParameterTable:
 
         Programs with longer literals come first.
         """
+        inline = [form.head for form in forms if form.inline]
+        self.compact_programs: Final = inline if len(inline) < len(forms) else []
+        """Programs of ``head_programs`` for parameters without newlines next to the value.
+
+        If the dialect declares parameters with and without newlines, only these programs apply to a call
+        without a newline after its head.  Otherwise, the list is empty."""
         self.nested_programs: Final = nested_programs
         """Programs for the start and the end of nested parameters."""
         self.call_programs: Final = call_programs

@@ -129,7 +129,8 @@ QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", "?{calls}")
 """Templates of a section that begins with one newline; Qwen's own template has two newlines there."""
 
 # MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
-# newlines, so MiMo uses the same template, although `render` then writes the newlines.
+# newlines, so MiMo uses the same template, although `render` then writes the newlines.  In a call without
+# any newline after its head, the second template applies, and newlines around a value are data.
 MIMO = replace(
     QWEN3_CODER,
     name="mimo",
@@ -140,6 +141,7 @@ MIMO = replace(
         fingerprint=("model_type: mimo_v2",),
     ),
     section=QWEN_SECTION,
+    param=(QWEN_PARAM, "<parameter={key}>{value}</parameter>"),
     reasoning=THINK_LINES,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=HYBRID),
 )
