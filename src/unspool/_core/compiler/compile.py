@@ -381,7 +381,13 @@ def _calls_after_text(forms: DialectForms, follow: FollowSets) -> Iterator[Progr
             if marked and alone and form.opener != section.opener:
                 yield Program(
                     CALL,
-                    [*section.steps, Step(CAPTURE, "_"), Step(SPACE), *form.head(section), *confirmation],
+                    [
+                        *section.steps,
+                        Step(CAPTURE, "_", stop=form.opener),
+                        Step(SPACE),
+                        *form.head(section),
+                        *confirmation,
+                    ],
                     call=form,
                     section=section,
                     anchored=section.anchored,
