@@ -123,6 +123,7 @@ class Machine:
         "_null_calls",
         "_outer_state",
         "_policies",
+        "_quotation",
         "_reasoning_closed",
         "_remove_calls",
         "_repair",
@@ -204,6 +205,8 @@ class Machine:
         self._section_text = ""
         self._repetitions: list[str] = []
         self._call_seen = False
+        # Quotation mark in front of a marker that has changed; empty after the quotation has ended.
+        self._quotation = ""
         self._call_ends_reasoning = False  # the marker of the last call also ends reasoning
         self._after_call = False  # nothing but whitespace and closing tags has followed the last call
 
@@ -453,6 +456,7 @@ class Machine:
         # The first visible text changes the state, so it must not take the fast path.
         in_section = self._between_calls or self._repetitions or self._after_call
         is_text = call is None and self._matcher is None and not in_section
+        is_text = is_text and not self._quotation  # `_show_text` looks for the end of the quotation
         if is_text and (self._has_visible_text or state.channel == "reasoning"):
             self._fast_channel = state.channel
             self._fast_markers = state.markers
@@ -520,6 +524,8 @@ class Machine:
             return
         channel = self._state.channel
         text = self.ledger.emit_text(channel, end)
+        if self._quotation and self._quotation in text:
+            self._quotation = ""
         if not self._has_visible_text and channel == "content" and not text.isspace():
             self._note_visible_text()
 
@@ -585,13 +591,17 @@ class Machine:
             programs = entry.mid_line_programs
             if self._state.channel == "content":
                 self._text_closers |= entry.reasoning_closers
-        if after_quote or entry.anchored:
+        if entry.has_slips and after_quote and not self._quotation:
+            self._show_text(at)
+            self._quotation = ledger.last_character
+        if after_quote or entry.anchored or (self._quotation and entry.has_slips):
             at_start = (
                 self._state.fresh
                 and not self._has_visible_text
                 and not ledger.buffer[ledger.position : at].strip()
             )
-            programs = [program for program in programs if program.fits(at_start, quoted, after_quote)]
+            in_quotes = after_quote or bool(self._quotation)
+            programs = [program for program in programs if program.fits(at_start, quoted, in_quotes)]
         end = at + len(entry.literal)
         unescape = self._compiled.unescape
         answer = entry.quick_match(ledger.buffer[end : end + LOOKAHEAD], unescape) if programs else FAIL

@@ -190,14 +190,14 @@ class Program:
         )
         """True if no markup shows where the name is.  Ordinary text could then be mistaken for a name."""
 
-    def fits(self, at_start: bool, quoted: bool, after_quote: bool) -> bool:
+    def fits(self, at_start: bool, quoted: bool, in_quotes: bool) -> bool:
         """Return whether to try the program at the current position of the input.
 
         :param at_start: true if there is no visible text before this position.
         :param quoted: true if a quotation mark directly precedes this position, and no control token follows.
-        :param after_quote: true if a quotation mark directly precedes this position.
+        :param in_quotes: true if a quotation mark directly precedes this position, or a quotation is open.
         """
-        if (self.anchored and not at_start) or (self.slip and after_quote):
+        if (self.anchored and not at_start) or (self.slip and in_quotes):
             return False
         return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 
