@@ -164,8 +164,8 @@ STRIPPED_CALL = 'commentary to=functions.get_time json{"city": "Oslo"}'
 @pytest.mark.parametrize(
     ("text", "content", "reasoning", "notes"),
     [
-        (STRIPPED_CALL, None, None, ["other_family_call"]),
-        (f"{STRIPPED_CALL}assistantfinalNoon.", "Noon.", None, ["other_family_call"]),
+        (STRIPPED_CALL, None, None, ["slip"]),
+        (f"{STRIPPED_CALL}assistantfinalNoon.", "Noon.", None, ["slip"]),
         (f"analysisHm.assistant{STRIPPED_CALL}", None, "Hm.", []),
         (f"analysisHm.assistant{STRIPPED_CALL}\n", None, "Hm.", []),
         (f"analysisHm.assistant{STRIPPED_CALL}assistantfinalNoon.", "Noon.", "Hm.", []),

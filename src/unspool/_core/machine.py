@@ -1195,6 +1195,9 @@ class Machine:
         """Remove closing tags of no dialect, such as ``</function_invocation>``, directly after a call."""
         ledger = self.ledger
         after = skip_whitespace(ledger.buffer, ledger.position)
+        if after < len(ledger.buffer) and ledger.buffer[after] != "<":
+            self._after_call = False
+            return True
         match = _INVENTED_CLOSER.match(ledger.buffer, after)
         if match is not None and not self._state.markers.literal_at(ledger.buffer, after):
             ledger.diagnose("stray_closer", match.group())

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 _SEEK: Final = 0
 _VALUE: Final = 1
 _WRAPPER: Final = 2
+_MOST_DOUBLED: Final = 2
+"""Number of superfluous closing tags after that of a value.  More of them are text about tags."""
 
 
 class TaggedParameters(Parameters):
@@ -496,10 +498,11 @@ class TaggedParameters(Parameters):
         return self._confirmed_by_call(self._compiled.follow.after_value, buf, after, final)
 
     def _after_doubled(self, buf: str, pos: int) -> int:
-        """Return the position after all closing tags at ``pos``; ``MORE`` if the buffer ends inside one."""
+        """Return the position after the closing tags at ``pos``; ``MORE`` if the buffer ends inside one."""
         closer = self._form.closers[-1]
-        limit = min(pos + BOUND, len(buf))
-        while pos < limit:
+        for _ in range(_MOST_DOUBLED):
+            if pos == len(buf) or buf[pos] != closer[0]:
+                break
             end = match_literal(closer, buf, pos)
             if end == MORE and not self._compiled.follow.after_value.pending(buf, pos):
                 return MORE

@@ -76,6 +76,10 @@ def _lose_word(text: str) -> str:
     return _WORD_BEFORE_NAME.sub("", text)
 
 
+def _lose_role(text: str) -> str:
+    return re.sub(r"^assistant(?=[a-z])", "", text)
+
+
 DRIFTS: Final = (
     Drift("the bars of the markers are doubled", _double_bars),
     Drift("the bars of the markers are doubled, with blanks", lambda t: _put_blank_between(_double_bars(t))),
@@ -85,6 +89,7 @@ DRIFTS: Final = (
     Drift("there are blanks around the bars of the markers", _put_blanks_around),
     Drift("there are blanks in the markers", _put_blanks_inside),
     Drift("the special token in the tags is lost", _lose_tokens_in_tags),
+    Drift("the role in front of the call is lost", _lose_role),
     Drift("there is a blank between the name and the arguments", _separate_arguments, calls_only=True),
     Drift("the word in front of the name is lost", _lose_word, calls_only=True),
 )

@@ -213,11 +213,15 @@ class StartState:
         """True if reasoning was closed anywhere in the prompt, or cannot occur."""
 
 
-def _order(program: Program) -> tuple[int, int, int, int]:
-    """Return a sort key: the length of the trigger, then the kind, then the total length of the literals."""
+def _order(program: Program) -> tuple[int, int, bool, int, int]:
+    """Return a sort key: the length of the trigger, then the kind, then the total length of the literals.
+
+    Programs that tolerate an error come after all others of their kind.
+    """
     return (
         -len(program.trigger),
         _ACTION_ORDER.get(program.action, 4),
+        bool(program.slip),
         program.call.rank if program.call is not None else 0,
         -program.demands,
     )

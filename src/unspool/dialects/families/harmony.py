@@ -62,14 +62,6 @@ HARMONY_STRIPPED = Dialect(
     family=Family("gpt-oss behind a detokenizer that removed the control tokens"),
     section=("!{calls}",),  # the role in front of a call ends reasoning
     call=("assistantcommentary to=functions.{name} json{args}",),
-    # The role is a token of its own, and is lost at the beginning of the output.
-    also_accepts=(
-        Dialect(
-            name="harmony_stripped",
-            section=("?{calls}",),
-            call=("commentary to=functions.{name} json{args}",),
-        ),
-    ),
     reasoning=("^analysis{text}assistantfinal",),
     drop=("assistantfinal", "^final"),
     request=RequestFacts(
