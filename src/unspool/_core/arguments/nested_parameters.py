@@ -221,7 +221,9 @@ class NestedParameters(Parameters):
                 return MATCH
             ends, end = compiled.follow.after_nested, at + matcher.offset
             answer = follows(ends, buf, end, final)
-            return self._confirmed_by_call(ends, buf, end, final) if answer == MATCH else answer
+            after = skip_whitespace(buf, end)
+            literal = ends.literal_at(buf, after) if answer == MATCH else ""
+            return self._confirmed_by(literal, ends, buf, after, final) if literal else answer
         key = matcher.fields.get("key", "")
         if element.shape == _OPEN and first and not is_text(element.type, element.declared):
             self._make_container(element, key)

@@ -64,6 +64,7 @@ class TaggedParameters(Parameters):
         "_discards",
         "_escaped_newline",
         "_form",
+        "_is_doubled",
         "_key",
         "_level",
         "_may_be_compact",
@@ -95,6 +96,7 @@ class TaggedParameters(Parameters):
         # the depth is odd; inside the value of such a parameter it is even.
         self._level = 0
         self._quotes_section = False  # the value holds the opening marker of a section of calls
+        self._is_doubled = False  # the closing tag of the value is doubled
         # Number of opening tags of parameters in the value that are data and have no closing tag yet.
         self._unpaired = 0
         # Escaped newline, such as a backslash and an n, that the model writes between tags in place of a
@@ -276,6 +278,7 @@ class TaggedParameters(Parameters):
         self._level = 0
         self._unpaired = 0
         self._quotes_section = False
+        self._is_doubled = False
         self._raw.clear()
         if self._discards:
             self.diagnostics.append(("duplicate_argument", key, at))
@@ -365,9 +368,6 @@ class TaggedParameters(Parameters):
         """
         compiled = self._compiled
         end = at + len(literal)
-        if literal in compiled.follow.section_openers:
-            self._quotes_section = True
-            return FAIL
         if self._confirms and (self._level or literal in compiled.follow.openers):
             answer = self._section_changes(literal, buf, at, final)
             if answer != FAIL:
@@ -385,6 +385,9 @@ class TaggedParameters(Parameters):
         if literal == self._form.forgotten:
             self.error = f"{literal} directly after the key"
             return MATCH
+        if literal in compiled.follow.section_openers:
+            self._quotes_section = True
+            return FAIL
         if literal in compiled.dialect.stop:
             # A marker that ends the turn is markup only at the end of the input.  Elsewhere it is data.
             after = skip_whitespace(buf, end)
@@ -481,21 +484,25 @@ class TaggedParameters(Parameters):
         Return NEED_MORE if the answer depends on input that has not arrived.
         """
         after = self._after_gap(buf, end)
+        markers = self._compiled.follow.after_value
+        literal = markers.literal_at(buf, after) if after - end <= BOUND else ""
+        if literal:
+            return self._confirmed_by(literal, markers, buf, after, final)
         if not self._level:
             doubled = self._after_doubled(buf, after)
             if doubled == MORE and not final:
                 return NEED_MORE
             if doubled == MORE or (doubled > after and self._unpaired):
                 return FAIL
+            self._is_doubled = doubled > after
             after = doubled
         if after - end > BOUND:
             return FAIL
         if self._in_spelled_break(buf, after):
             return FAIL if final else NEED_MORE
-        answer = follows(self._compiled.follow.after_value, buf, after, final)
-        if answer != MATCH:
-            return answer
-        return self._confirmed_by_call(self._compiled.follow.after_value, buf, after, final)
+        answer = follows(markers, buf, after, final)
+        literal = markers.literal_at(buf, after) if answer == MATCH else ""
+        return self._confirmed_by(literal, markers, buf, after, final) if literal else answer
 
     def _after_doubled(self, buf: str, pos: int) -> int:
         """Return the position after the closing tags at ``pos``; ``MORE`` if the buffer ends inside one."""
@@ -530,12 +537,10 @@ class TaggedParameters(Parameters):
             end = at + len(literal)
             if literal == self._form.unended:
                 self.diagnostics.append(("slip", f"{literal} is not ended", at))
-            if self._confirms:
+            if self._is_doubled:
                 after = self._after_gap(buf, end)
-                doubled = self._after_doubled(buf, after)
-                if doubled > after:
-                    self.diagnostics.append(("stray_closer", self._form.closers[-1], after))
-                    end = doubled
+                self.diagnostics.append(("stray_closer", self._form.closers[-1], after))
+                end = self._after_doubled(buf, after)
         elif literal in self._compiled.dialect.stop:
             # The turn ended inside the value.  The value stays open, so the call is reported as truncated.
             return at + len(literal)

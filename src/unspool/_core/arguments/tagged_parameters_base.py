@@ -67,8 +67,8 @@ class Parameters(Codec):
             return False
         return self._new_matcher().run(buf, pos, False) == NEED_MORE
 
-    def _confirmed_by_call(self, markers: MarkerSet, buf: str, at: int, final: bool) -> int:
-        """Check whether the marker after whitespace at ``at`` really shows that the value has ended.
+    def _confirmed_by(self, literal: str, markers: MarkerSet, buf: str, at: int, final: bool) -> int:
+        """Check whether the marker ``literal`` at ``at`` really shows that the value has ended.
 
         The opening marker of a call or a section counts only if a call begins there.  While a required
         parameter is missing, the closing marker of a call in a section counts only if the next call or the
@@ -76,11 +76,9 @@ class Parameters(Codec):
         """
         compiled = self._compiled
         follow = compiled.follow
-        at = skip_whitespace(buf, at)
-        if not final and markers.pending(buf, at):
-            return NEED_MORE  # a longer literal may follow
-        literal = markers.literal_at(buf, at)
-        if not literal or literal in follow.heads.literals:
+        if literal in markers.prefixes and not final and markers.pending(buf, at):
+            return NEED_MORE  # it may be the beginning of a longer literal
+        if literal in follow.heads.literals:
             return MATCH
         programs = compiled.programs.beginnings(literal)
         if programs:

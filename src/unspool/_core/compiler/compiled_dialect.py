@@ -297,10 +297,10 @@ class CompiledDialect:
 
     def owner_of(self, form: CallForm) -> CompiledDialect:
         """Return the dialect to which a form of calls belongs: this one, or another one that it accepts."""
-        drifted = self._drifted.get(form)
+        drifted = self._drifted.get(form) if self._drifted else None
         return self._owners.get(form, self) if drifted is None else drifted.compiled
 
     def programs_of(self, section: SectionForm) -> CallPrograms:
         """Return the table that contains the programs for the text inside a section."""
-        drifted = self._drifted.get(section)
+        drifted = self._drifted.get(section) if self._drifted else None
         return self.programs if drifted is None else drifted.compiled.programs
