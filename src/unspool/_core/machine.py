@@ -1194,21 +1194,21 @@ class Machine:
     def _read_after_call(self, final: bool) -> bool:
         """Remove closing tags of no dialect, such as ``</function_invocation>``, directly after a call."""
         ledger = self.ledger
-        after = skip_whitespace(ledger.buffer, ledger.position)
-        if after < len(ledger.buffer) and ledger.buffer[after] != "<":
-            self._after_call = False
-            return True
-        match = _INVENTED_CLOSER.match(ledger.buffer, after)
-        if match is not None and not self._state.markers.literal_at(ledger.buffer, after):
-            ledger.diagnose("stray_closer", match.group())
-            ledger.emit_markup("call", match.end() - ledger.position)
-            return True
-        if final and after == len(ledger.buffer):
-            self._show_text(after)
-            return False
-        waits = after - ledger.position <= BOUND and not final
-        if waits and match is None and _INVENTED_CLOSER_BEGINS.match(ledger.buffer, after):
-            return False
+        buffer = ledger.buffer
+        after = skip_whitespace(buffer, ledger.position)
+        if after == len(buffer):
+            if final:
+                self._show_text(after)
+            if final or after - ledger.position <= BOUND:
+                return False
+        elif buffer[after] == "<" and not self._state.markers.literal_at(buffer, after):
+            match = _INVENTED_CLOSER.match(buffer, after)
+            if match is not None:
+                ledger.diagnose("stray_closer", match.group())
+                ledger.emit_markup("call", match.end() - ledger.position)
+                return True
+            if not final and _INVENTED_CLOSER_BEGINS.match(buffer, after):
+                return False
         self._after_call = False
         return True
 

@@ -488,7 +488,7 @@ class TaggedParameters(Parameters):
         literal = markers.literal_at(buf, after) if after - end <= BOUND else ""
         if literal:
             return self._confirmed_by(literal, markers, buf, after, final)
-        if not self._level:
+        if not self._level and after < len(buf) and not markers.pending(buf, after):
             doubled = self._after_doubled(buf, after)
             if doubled == MORE and not final:
                 return NEED_MORE
@@ -511,9 +511,9 @@ class TaggedParameters(Parameters):
             if pos == len(buf) or buf[pos] != closer[0]:
                 break
             end = match_literal(closer, buf, pos)
-            if end == MORE and not self._compiled.follow.after_value.pending(buf, pos):
-                return MORE
             if end < 0:
+                if end == MORE and not self._compiled.follow.after_value.pending(buf, pos):
+                    return MORE
                 break
             pos = self._after_gap(buf, end)
         return pos
