@@ -267,6 +267,7 @@ FRAMES: dict[str, tuple[Frame, str]] = {
     "a string instead of a tuple": (replace(FRAME, ends=WRONG), "frame.ends must be a tuple"),
     "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
     "an empty end": (replace(FRAME, ends=("",)), "cannot end a body"),
+    "an empty field": (replace(FRAME, fields=("to={to}", "")), "remove the empty template"),
     "a route by no field": (replace(FRAME, routes=(Route("chanel=a", "drop"),)), "frame.fields are to"),
     "a route that compares nothing": (replace(FRAME, routes=(Route("to", "drop"),)), "field=value"),
     "a header with a name that is not there": (

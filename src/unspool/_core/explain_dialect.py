@@ -125,7 +125,7 @@ class _Explanation:
         yield f"- prose: at most {hold_back(dialect)} characters, while they can still become a marker"
         yield f"- heads of calls, headers, and the text after a closing tag: at most {2 * BOUND} characters"
         if any(form.payload == "envelope" for form in self.compiled.forms.calls):
-            yield "- arguments in front of the function's name: until the name is complete"
+            yield "- arguments before the function's name: until the name is complete"
         if self.compiled.forms.params:
             yield "- a parameter whose schema is not a string: until its closing tag"
         yield ""

@@ -319,6 +319,8 @@ class _Check:
             self.refuse("frame.sep is empty: write the marker that ends a header")
         if not all(frame.ends):
             self.refuse(f"frame.ends={frame.ends!r}: remove the empty text, which cannot end a body")
+        if not all(frame.fields):
+            self.refuse(f"frame.fields={frame.fields!r}: remove the empty template")
         fields = {
             piece.field
             for field in frame.fields

@@ -16,7 +16,7 @@ Theory of operation:
   before the name is limited to ``BOUND`` characters, because users see nothing until the commit.
 * After the commit, an arguments object is output as it arrives.  Other values (a string that
   contains an object, or null) are held back until they are complete.
-* An object without a call marker in front of it may be an ordinary answer that happens to have a member
+* An object without a call marker before it may be an ordinary answer that happens to have a member
   ``name``.  Such an object is a call only if it has both a name and arguments, or if its only member is the
   name of a declared tool.  Only the closing brace shows that there is no other member, so in the second case
   the codec waits for this brace.
@@ -177,7 +177,7 @@ class EnvelopeCodec(NamedPayload):
         return pos
 
     def _exceeds(self, length: int) -> bool:
-        """Add ``length`` to the amount of text before the name, and return whether it exceeds the limit."""
+        """Add ``length`` to the amount of text before the name; return whether this amount is too large."""
         self._skipped += length
         if self._skipped <= BOUND:
             return False

@@ -63,7 +63,7 @@ class _Element:
 
 
 class NestedParameters(Parameters):
-    """Codec for the parameters of one call, nested to any depth, up to its closing marker."""
+    """Codec for one call's parameters, nested to any depth, up to the call's closing marker."""
 
     __slots__ = (
         "_last_closed",
@@ -202,7 +202,7 @@ class NestedParameters(Parameters):
             at += 1
 
     def _judge_marker(self, element: _Element, buf: str, at: int, first: bool, final: bool) -> int:
-        """Return MATCH if the marker at ``at`` closes the element, else FAIL; NEED_MORE if undecided.
+        """Return MATCH if the marker at ``at`` closes the element, FAIL if not, NEED_MORE if undecided.
 
         If the marker opens the first child of the element, make the element a container, and return FAIL.
 

@@ -99,8 +99,8 @@ class TaggedParameters(Parameters):
         self._is_doubled = False  # the closing tag of the value is doubled
         # Number of opening tags of parameters in the value that are data and have no closing tag yet.
         self._unpaired = 0
-        # Escaped newline, such as a backslash and an n, that the model writes between tags in place of a
-        # newline; empty as long as there has been none.  Until then, an escaped newline in a value is data.
+        # Escaped newline, such as a backslash and an n, that the model has written between tags instead of a
+        # newline; empty if it has written none.  While this is empty, an escaped newline in a value is data.
         self._escaped_newline = ""
         # Key and attributes of a parameter that may hold all arguments.  If the parameter does hold all
         # arguments, the codec `_all_arguments` reads them.
@@ -243,14 +243,14 @@ class TaggedParameters(Parameters):
         return at
 
     def _after_gap(self, buf: str, pos: int) -> int:
-        """Return the position after whitespace and line breaks spelled as a backslash and an n."""
+        """Return the position after any whitespace and escaped newlines."""
         pos = skip_whitespace(buf, pos)
         while self._escaped_newline and buf.startswith(self._escaped_newline, pos):
             pos = skip_whitespace(buf, pos + len(self._escaped_newline))
         return pos
 
     def _in_spelled_break(self, buf: str, pos: int) -> bool:
-        """Return whether the buffer ends inside a line break written as a backslash and an n."""
+        """Return whether the buffer ends inside an escaped newline."""
         return (
             bool(self._escaped_newline)
             and pos < len(buf)
@@ -294,7 +294,7 @@ class TaggedParameters(Parameters):
     def _may_wrap(self, key: str) -> bool:
         """Return whether the parameter ``key`` may hold all arguments.
 
-        If the tool declares a parameter with this name, it is an ordinary parameter.
+        A parameter that the tool declares is an ordinary parameter.
         """
         if key not in self._compiled.dialect.values.wrappers:
             return False
@@ -302,7 +302,7 @@ class TaggedParameters(Parameters):
         return keys is not None and key not in keys and not self._tools.value_type(self._function, key).types
 
     def _read_wrapper(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """Read a parameter that holds all arguments if its value begins with a brace."""
+        """Read a parameter that may hold all arguments; it does if its value begins with a brace."""
         inner = self._all_arguments
         after = skip_whitespace(buf, pos)
         if inner is None:
@@ -362,7 +362,7 @@ class TaggedParameters(Parameters):
         return at
 
     def _ends_value(self, literal: str, buf: str, at: int, at_start: bool, final: bool) -> int:
-        """Return MATCH if the literal at ``at`` ends the value, else FAIL; NEED_MORE if undecided.
+        """Return MATCH if the literal at ``at`` ends the value, FAIL if not, NEED_MORE if undecided.
 
         :param at_start: whether the literal is at the beginning of the value.
         """
@@ -389,7 +389,7 @@ class TaggedParameters(Parameters):
             self._quotes_section = True
             return FAIL
         if literal in compiled.dialect.stop:
-            # A marker that ends the turn is markup only at the end of the input.  Elsewhere it is data.
+            # A marker that ends the turn is markup at the end of the input.  Elsewhere such a marker is data.
             after = skip_whitespace(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
         # The literal can end the value only if the closing tag is missing, and if the literal is at the
@@ -443,7 +443,7 @@ class TaggedParameters(Parameters):
         return MATCH
 
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
-        """Return FAIL for a literal in a call that the value quotes, else MATCH; NEED_MORE if undecided.
+        """Return FAIL for a literal in a quoted call, MATCH for other literals, NEED_MORE if undecided.
 
         ``_level`` is incremented at the opening marker of a quoted call or parameter, and decremented at the
         closing tag of a parameter.  The closing marker of a quoted call resets ``_level`` to its value before

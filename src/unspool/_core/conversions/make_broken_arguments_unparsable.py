@@ -123,7 +123,7 @@ def unsendable_call(name: str, raw: str) -> MalformedOutput:
 
 
 def load_object(name: str, arguments: str, load: Callable[[str], object]) -> object:
-    """Convert the arguments of a call to an object with the function ``load``.
+    """Call ``load`` to convert the arguments of a call to an object.
 
     :raises MalformedOutput: if the arguments are not a JSON object that every client can read.
     """

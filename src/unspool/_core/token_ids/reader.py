@@ -112,7 +112,7 @@ class TokenReader(Detokenizer):
         return super().finish() if self.alignment is None else self.alignment.finish()
 
     def plain(self, events: list[Event]) -> list[Event]:
-        """Convert the texts and spans of the events from code points to plain text; return the events."""
+        """Convert the texts and spans of the events to plain text without code points; return the events."""
         offsets = self.offsets if self.alignment is None else self.alignment.offsets
         back = self._literals
         if self._unused:
