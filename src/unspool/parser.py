@@ -153,8 +153,8 @@ class Parser:
         self._commit_buffer = (
             CommitBuffer(machine, policies, self.start_channel) if policies.commit == "call" else None
         )
-        if self.dialect.prompt.echo:
-            self._first_events.append(Text("content", self.dialect.prompt.echo, 0, 0))
+        if self.dialect.habits.echo:
+            self._first_events.append(Text("content", self.dialect.habits.echo, 0, 0))
         # True while an event may still belong to the prompt, or until `_first_events` were returned.
         self._at_start = bool(tail or self._first_events)
         self._finished = False

@@ -6,13 +6,16 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 
 from unspool import Dialect, Message, ToolCall, list_dialects, parse, render
 from unspool._core.compiler.drift import DRIFTS, LOST_OPENER, NEIGHBOURS_CLOSER, drifted_templates
+from unspool.dialects.parse_templates import template_text
 from unspool.testing import ModelOutput, assert_laws, chunkings
 
+T = TypeVar("T")
 TOOLS = [
     {
         "type": "function",
@@ -44,7 +47,7 @@ def _changed_dialects() -> Iterator[object]:
             yield pytest.param(dialect, changed, templates.note, id=f"{templates.note}-{dialect.name}")
 
 
-def _new_first(changed: tuple[str, ...], declared: tuple[str, ...]) -> tuple[str, ...]:
+def _new_first(changed: tuple[T, ...], declared: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(sorted(changed, key=lambda template: template in declared))
 
 
@@ -105,7 +108,7 @@ def _sections_of_tags() -> Iterator[object]:
     """Return dialects whose sections and calls have markers of their own."""
     for dialect in list_dialects():
         if dialect.frame is None and dialect.call:
-            opener = dialect.section[0].partition("{calls}")[0].strip().lstrip("^?!")
+            opener = template_text(dialect.section[0]).partition("{calls}")[0].strip()
             call = dialect.call[0].partition("{")[0]
             if len(opener) > 1 and call[:1] in ("<", "]"):
                 yield pytest.param(dialect, opener, id=dialect.name)

@@ -14,6 +14,7 @@ import pytest
 from paths import ROOT
 from unspool import Dialect, Message, Parser, ToolCall, list_dialects, render
 from unspool._core.compiler.drift import DRIFTS, LOST_OPENER, drifted_templates
+from unspool.dialects.parse_templates import template_text
 from unspool.events import CallStart, Diagnostic
 
 NAMES = (
@@ -103,7 +104,7 @@ def near_misses(dialect: Dialect) -> Iterator[str]:
             yield f"The markup {quote}{written}{quote} is wrong."
         yield written.partition("search")[0] + "…"
         yield written.partition("search")[0] + "search, and so on."
-    for opener in {dialect.section[0].partition("{calls}")[0].lstrip("^?!").strip()} - {""}:
+    for opener in {template_text(dialect.section[0]).partition("{calls}")[0].strip()} - {""}:
         yield f"{opener} begins a section, and search is a tool.\n"
         yield f"{opener} Let me search.\n\nDone."
     yield "Use call:search {query} or search {query}, then close it with </function_invocation>.\n"

@@ -164,7 +164,7 @@ class Machine:
         self._declared_only: Final = policies.unknown_tool == "text" and tools.known
         self._drops_unknown: Final = policies.unknown_tool == "drop" and tools.declared
         self._checks_names: Final = tools.declared
-        self._null_calls: Final = compiled.dialect.names.null_calls
+        self._null_calls: Final = compiled.dialect.habits.null_calls
         self._remove_calls: Final = remove_calls
         id_format = compiled.dialect.id_format
         # Families with ids of their own write them last in healthy calls, which need no diagnostic.  Only the
@@ -966,7 +966,7 @@ class Machine:
             self.ledger.diagnose("other_family_call", owner.dialect.name)
         if form.unnamed:
             self.ledger.diagnose("unnamed_call", self._name_in_head(matcher))
-        self._call_ends_reasoning = section is not None and section.ends_reasoning
+        self._call_ends_reasoning = form.begins_message
         opened = section if self._section is not section else None
         if opened is not None:
             self._section_text = ""

@@ -11,6 +11,7 @@ from hashlib import shake_128
 from typing import Final
 
 from ..errors import SpecError
+from ._field_types import check_fields
 
 _MAX_LENGTH: Final = 256
 _ALPHANUMERIC: Final = (string.ascii_letters + string.digits).encode()
@@ -45,6 +46,7 @@ class IdFormat:
     """
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if "{random}" not in self.pattern and "{index}" not in self.pattern:
             raise SpecError(
                 f"id pattern {self.pattern!r} gives every call the same id: add {{random}} or {{index}}"

@@ -88,9 +88,19 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     return _register(dialect, replace=replace)
 
 
+def check_declaration(dialect: Dialect) -> None:
+    """Raise ``SpecError`` if a dialect cannot be registered, because of its name or its request facts."""
+    if "+" in dialect.name:
+        raise SpecError(
+            f"dialect {dialect.name!r}: a name must not contain '+', which combines two dialects, as in "
+            "'hermes+kimi': choose another name"
+        )
+    check_facts(dialect, facts_of(dialect))
+
+
 def _register(dialect: Dialect, *, replace: bool = False) -> Dialect:
+    check_declaration(dialect)
     facts = facts_of(dialect)
-    check_facts(dialect, facts)
     name = plain_name(dialect.name)
     global _changes  # noqa: PLW0603 - one registry per process
     with _tables:
@@ -291,7 +301,7 @@ def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
         name=f"{calls.name}+{reasoning.name}",
         family=changed(calls.family, variants=()),
         reasoning=reasoning.reasoning,
-        prompt=changed(calls.prompt, echo=reasoning.prompt.echo),
+        habits=changed(calls.habits, echo=reasoning.habits.echo),
         request=facts,
     )
 
@@ -321,8 +331,13 @@ def facts_of(dialect: Dialect) -> RequestFacts:
 @lru_cache(maxsize=256)
 def ends_of_turn(dialect: Dialect) -> frozenset[str]:
     """Return the markers that end the model's turn in a dialect."""
-    eos = facts_of(dialect).eos if dialect.request is not None else ()
+    eos = end_tokens(dialect, facts_of(dialect)) if dialect.request is not None else ()
     return frozenset((*dialect.stop, *eos))
+
+
+def end_tokens(dialect: Dialect, facts: RequestFacts) -> tuple[str, ...]:
+    """Return the tokens that end a turn, according to the request facts of a dialect."""
+    return dialect.stop if facts.eos is None else facts.eos
 
 
 def checkpoint(name: str) -> tuple[str, Thinking] | None:
@@ -342,7 +357,7 @@ def role_markers() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def _role_markers(changes: int) -> frozenset[str]:
     del changes
-    known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
+    known = {marker for dialect in list_dialects() for marker in dialect.prompt.ends}
     return frozenset(known).union(
         ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")
     )

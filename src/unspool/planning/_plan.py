@@ -229,7 +229,7 @@ class Plan:
         if name == "one_call":
             return OneCall()
         if name == "answer":
-            return ReasoningAsAnswer(strict=self.facts.thinking.swap == "nothing")
+            return ReasoningAsAnswer(strict=self.facts.thinking.habits.swap == "nothing")
         return NoReasoning()
 
 

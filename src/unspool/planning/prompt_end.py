@@ -11,7 +11,7 @@ from .._core.read_prompt_end import output_start, relevant_tail
 from .._core.schema.tools import tool_name
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects import Dialect, RequestFacts, role_markers
+from ..dialects import Dialect, RequestFacts, end_tokens, role_markers
 from ..errors import UsageError
 from .derived_dialects import closer, opener
 
@@ -112,13 +112,13 @@ def check_prompt(
 ) -> list[str]:
     """Return warnings about a prompt; raise an error if it cannot come from a template of the family."""
     text = prompt.rstrip()
-    for eos in facts.eos:
+    for eos in end_tokens(dialect, facts):
         if text.endswith(eos):
             raise UsageError(
                 f"the prompt ends with {eos!r}, which ends a turn of {family}: render it with "
                 "add_generation_prompt=True, or pass the end of the prompt exactly as the model gets it"
             )
-    endings = facts.prompts
+    endings = dialect.prompt.ends
     expected = f"prompts of {family} end with {' or '.join(map(repr, endings))}"
     if endings:
         bare = _without_seed(text, dialect)

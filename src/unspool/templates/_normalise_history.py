@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .._core.render.message import render
 from .._core.schema.numbers import in_range
 from ..dialects import OPENAI_ID, IdFormat, find
-from ..dialects.parse_templates import parse_template, split_at, split_marks
+from ..dialects.parse_templates import parse_template, split_at
 from ..errors import UsageError
 from ..message import Message, ToolCall
 from ._capabilities import REASONING_KEYS, ChatMessage, text_part
@@ -132,7 +132,7 @@ def _closer(dialect: Dialect) -> str:
     """Return the closing reasoning marker; if there is none, return a text that no template contains."""
     if not dialect.reasoning:
         return "\0"
-    _, _, after = split_at(parse_template(split_marks(dialect.reasoning[0])[1]), "text")
+    _, _, after = split_at(parse_template(dialect.reasoning[0]), "text")
     return "".join(piece.text for piece in after).strip() or "\0"
 
 

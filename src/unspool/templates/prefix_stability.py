@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ..dialects import list_dialects
-from ..dialects.parse_templates import split_marks
+from ..dialects.parse_templates import text_around
 from ._capabilities import REASONING_KEYS, ChatMessage, TemplateCapabilities, text_part
 from ._chat_template import ChatTemplate, ChatTemplateError
 
@@ -392,6 +392,6 @@ def _known_markers() -> tuple[ReasoningMarkers, ...]:
 def _markers_of_dialects() -> Iterator[ReasoningMarkers]:
     for dialect in list_dialects():
         for template in dialect.reasoning:
-            opener, _, closer = split_marks(template)[1].partition("{text}")
+            opener, closer = text_around(template, "text")
             if opener.strip() and closer.strip():
                 yield ReasoningMarkers(opener.strip(), closer.strip())

@@ -42,6 +42,7 @@ from random import Random
 
 from ..dialects import Dialect, find
 from ._every_policy_has_effect_law import EFFECTS, assert_policy
+from ._grammar_law import assert_grammar
 from ._labelled_pieces import RenderedPiece, render_pieces
 from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
@@ -83,6 +84,7 @@ __all__ = [
     "assert_complexity",
     "assert_continuations",
     "assert_cuts",
+    "assert_grammar",
     "assert_hold_bound",
     "assert_laws",
     "assert_never_raises",
@@ -145,6 +147,7 @@ def check_dialect(
 
     for _ in range(mutations // 10):
         assert_complexity(hostile(spec, rng), 400)
+    assert_grammar(spec)
     assert_quotations(spec)
     assert_continuations(spec)
     for policy in EFFECTS:

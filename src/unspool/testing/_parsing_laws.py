@@ -53,7 +53,7 @@ def assert_tiles(run: ParseRun) -> None:
         at = event.end
         covered = text[event.start : event.end]
         if isinstance(event, Text | Markup) and event.text != covered:
-            if event.start == event.end == 0 and event.text == run.dialect.prompt.echo:
+            if event.start == event.end == 0 and event.text == run.dialect.habits.echo:
                 continue  # an event for text that the prompt already contains
             run.fail("tiling", f"{event} covers {covered!r}")
         elif isinstance(event, CallStart):

@@ -9,14 +9,14 @@ from typing import Literal
 import pytest
 
 from unspool import Dialect, Message, Policies, ToolCall, list_dialects, parse, render
-from unspool.dialects.parse_templates import parse_template, split_at
+from unspool.dialects.parse_templates import parse_template, split_at, template_text
 from unspool.testing import ModelOutput, assert_laws, assert_round_trip, chunkings
 
 # In a nested value, tags are the members of the value.
 TAGGED = [
     dialect
     for dialect in list_dialects()
-    if any("{params}" in call for call in dialect.call[:1]) and not dialect.values.nested
+    if any("{params}" in call for call in dialect.call[:1]) and not dialect.habits.nested
 ]
 each_tagged = pytest.mark.parametrize("dialect", TAGGED, ids=lambda dialect: dialect.name)
 STRINGS = {"type": "object", "properties": {"text": {"type": "string"}, "more": {"type": "string"}}}
@@ -42,7 +42,9 @@ ALL_TAGGED = [dialect for dialect in list_dialects() if any("{params}" in call f
 
 
 SECTIONED = [
-    dialect for dialect in ALL_TAGGED if len(dialect.section[0].replace("{calls}", "").strip("\n^?!")) > 1
+    dialect
+    for dialect in ALL_TAGGED
+    if len(template_text(dialect.section[0]).replace("{calls}", "").strip()) > 1
 ]
 
 
@@ -84,7 +86,8 @@ REQUIRED = [
 
 def _openers(dialect: Dialect) -> list[str]:
     """Return the opening markers of sections and calls that no call follows."""
-    found = [re.split(r"\{\w+\}", template)[0].strip() for template in (*dialect.section, dialect.call[0])]
+    templates = (*map(template_text, dialect.section), dialect.call[0])
+    found = [re.split(r"\{\w+\}", template)[0].strip() for template in templates]
     return [opener for opener in dict.fromkeys(found) if len(opener) > 1]
 
 
@@ -127,7 +130,7 @@ def test_call_that_lacks_a_required_argument_ends_where_it_is_closed(dialect: Di
 
 @pytest.mark.parametrize("dialect", SECTIONED, ids=lambda dialect: dialect.name)
 def test_unclosed_call_in_a_value_ends_with_the_section(dialect: Dialect) -> None:
-    if dialect.values.nested or dialect.frame is not None:
+    if dialect.habits.nested or dialect.frame is not None:
         pytest.skip("nested values have no quoted calls, and a message ends with its section")
     written = render(dialect, call("note", text="QUOTE"))
     quoted = render(dialect, call("other", text="QUOTE"))
@@ -147,7 +150,7 @@ def _opening_literal_of_call(dialect: Dialect) -> str:
     return parse_template(dialect.call[0])[0].text.lstrip()
 
 
-NESTED = [dialect for dialect in ALL_TAGGED if dialect.values.nested]
+NESTED = [dialect for dialect in ALL_TAGGED if dialect.habits.nested]
 
 
 @pytest.mark.parametrize("dialect", NESTED, ids=lambda dialect: dialect.name)

@@ -31,7 +31,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool.dialects import Names
+from unspool.dialects import Habits
 from unspool.events import FinishReason, normalise
 from unspool.message import TextPart
 from unspool.parser import seeded_ids
@@ -751,7 +751,7 @@ def test_keep_raw_false_changes_only_raw() -> None:
 
 
 def test_null_call_is_not_a_call() -> None:
-    dialect = Dialect("mine", call=("<call>{envelope}</call>",), names=Names(null_calls=("answer",)))
+    dialect = Dialect("mine", call=("<call>{envelope}</call>",), habits=Habits(null_calls=("answer",)))
     message = parse('Hi.<call>{"name": "answer", "arguments": {"a": 1}}</call> Bye.', dialect)
     assert calls(message) == []
     assert message.content == "Hi. Bye."

@@ -246,7 +246,7 @@ class NestedParameters(Parameters):
         elif "object" in types and "array" not in types:
             element.shape = _OBJECT
         else:
-            element.shape = _LIST if key == self._compiled.dialect.values.list_key else _OBJECT
+            element.shape = _LIST if key == self._compiled.dialect.habits.list_key else _OBJECT
 
     def _write(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
         """Output or collect the text of a value up to ``end``, and return the index that was reached.

@@ -9,15 +9,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
+from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import is_control_token
+from ...dialects._list_templates_and_markers import turn_markers, with_spaced_templates
 from ...dialects.parse_templates import (
     PAYLOADS,
     is_marker,
     literals,
+    only_at_start,
     parse_template,
     reading_pieces,
     split_at,
-    split_marks,
+    surround,
+    template_text,
+    text_around,
+    with_text,
 )
 from ..scan.markers import MarkerSet
 from .compiled_dialect import (
@@ -29,7 +35,7 @@ from .compiled_dialect import (
     PromptMarkers,
     TextStates,
 )
-from .drift import NEIGHBOURS_CLOSER, TEXT_BEFORE_CALL, DriftedTemplates, drifted_templates
+from .drift import LOST_ROLE, NEIGHBOURS_CLOSER, TEXT_BEFORE_CALL, DriftedTemplates, drifted_templates
 from .follow_sets import FollowSets
 from .match_program_types import (
     CALL,
@@ -80,6 +86,7 @@ def compile_dialect(
     :param accepted: the compiled forms of the dialects in ``dialect.also_accepts``.
     :param for_other: true if another dialect accepts the calls of this one.
     """
+    dialect = with_spaced_templates(dialect)
     forms = _split_templates(dialect, options, make_envelope)
     # Only the name of a declared tool confirms a call whose markers have changed.
     reads_drift = options.reads_calls and options.has_declared_tools and not for_other
@@ -197,18 +204,19 @@ def _with_code_fences(calls: tuple[str, ...]) -> tuple[str, ...]:
     for call in calls:
         for payload in ("{envelope}", "{args}"):
             if payload in call and "```" not in call:
-                fenced += [call.replace(payload, f"\n```{tag}\n{payload}\n```\n") for tag in ("json", "")]
+                fenced += [surround(call, payload, f"\n```{tag}\n", "\n```\n") for tag in ("json", "")]
     return (*calls, *fenced)
 
 
-def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
+def _with_fenced_arrays(sections: tuple[str | declared.Section, ...]) -> tuple[str | declared.Section, ...]:
     """Return the templates, and variants in which the array of calls is in a Markdown code fence."""
-    fenced = [
-        section.replace("[{calls}]", f"\n```{tag}\n[{{calls}}]\n```\n")
-        for section in sections
-        if "[{calls}]" in section and "```" not in section and "^" not in section
-        for tag in ("json", "")
-    ]
+    fenced: list[str | declared.Section] = []
+    for section in sections:
+        text = template_text(section)
+        if "[{calls}]" in text and "```" not in text and not only_at_start(section):
+            for tag in ("json", ""):
+                other = text.replace("[{calls}]", f"\n```{tag}\n[{{calls}}]\n```\n")
+                fenced.append(with_text(section, other))
     return (*sections, *fenced)
 
 
@@ -401,7 +409,7 @@ def _next_in_section(
     dialect: Dialect, section: SectionForm, confirmations: Mapping[CallForm, Sequence[Step]]
 ) -> Iterator[Program]:
     """Yield programs for the text after a call in a section: a separator, a call or the section's end."""
-    separators = [sep.strip() for sep in dialect.sep if sep.strip()]
+    separators = [*filter(None, map(str.strip, (dialect.writing.between_calls, *dialect.separators)))]
     if section.bare and not separators:
         return  # only ordinary text can follow
     declared = bool(section.missing_opener)
@@ -436,7 +444,7 @@ def _compile_text_states(
     unanchored = [program for program in programs.in_text if not program.anchored]
     wrappers = [Wrapper("reasoning", template) for template in dialect.reasoning]
     wrappers += [Wrapper("content", template) for template in dialect.content]
-    wrappers += [Wrapper(None, template) for template in dialect.drop if "{text}" in template]
+    wrappers += [Wrapper(None, template) for template in dialect.habits.drop_text]
     wrapper_triggers = [wrapper.program.trigger for wrapper in wrappers]
     call_openers = _before_arguments(dialect).difference(wrapper_triggers, dialect.stop)
     dropped = list(_dropped_markers(dialect, reads_calls=options.reads_calls))
@@ -449,7 +457,7 @@ def _compile_text_states(
     reasoning_ends: list[str] = []
     if options.calls_in_reasoning:
         in_reasoning = [program for program in unanchored if not program.declared]
-        reasoning_ends = [s.opener for s in forms.sections if s.ends_reasoning and s.opener]
+        reasoning_ends = [section.opener for section in forms.sections if section.ends_reasoning]
     inside: dict[Wrapper, TextState] = {}
     for wrapper in wrappers:
         ends: Sequence[str] = ()
@@ -480,7 +488,7 @@ def _before_arguments(dialect: Dialect) -> frozenset[str]:
     """Return all literals that precede the arguments of a call."""
     found: set[str] = set()
     for template in (*dialect.section, *dialect.call):
-        found.update(literals(split_at(parse_template(split_marks(template)[1]), *PAYLOADS, "calls")[0]))
+        found.update(literals(split_at(parse_template(template), *PAYLOADS, "calls")[0]))
     return frozenset(found)
 
 
@@ -489,16 +497,13 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
     # If calls are text, their markers are text as well.
     of_calls = frozenset[str]() if reads_calls else _call_markers(dialect)
     for template in dialect.drop:
-        marks, body = split_marks(template)
-        if any(body in literal for literal in of_calls):
+        if any(template in literal for literal in of_calls):
             continue
-        if "{text}" not in template and "{calls}" not in template:
-            steps = steps_of(reading_pieces(body))
-            if (
-                body.isalpha()
-            ):  # a word; it is a marker only if it is no part of a longer one, or of a sentence
-                steps.append(Step(UNLESS, markers=_MORE_OF_A_SENTENCE))
-            yield Program(DROP, steps, anchored="^" in marks)
+        yield Program(DROP, steps_of(reading_pieces(template)))
+        word = LOST_ROLE.change(template)
+        if word != template:  # a word is a marker only if it is not part of a sentence
+            steps = [Step(LITERAL, word), Step(UNLESS, markers=_MORE_OF_A_SENTENCE)]
+            yield Program(DROP, steps, anchored=True)
     for stop in dialect.stop:
         if stop in of_calls:
             continue
@@ -520,10 +525,8 @@ def _call_markers(dialect: Dialect) -> frozenset[str]:
     return of_calls - others
 
 
-def _literals_in(*templates: str) -> frozenset[str]:
-    return frozenset(
-        text for template in templates for text in literals(reading_pieces(split_marks(template)[1]))
-    )
+def _literals_in(*templates: str | declared.Section | declared.Wrapper) -> frozenset[str]:
+    return frozenset(text for template in templates for text in literals(reading_pieces(template)))
 
 
 def _stop_at_end(stop: str) -> Program:
@@ -584,12 +587,12 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     markers = MarkerSet(literal for literal in found if len(literal) > 1 or is_control_token(literal))
     first_words = {literal for literal, entry in entries.items() if entry.anchored and frame is None}
     closers = {closer for wrapper in states.inside for closer in wrapper.closers}
-    stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
+    stops = [stop for stop in dialect.stop if stop not in closers or not turn_markers(dialect)]
     format_markers = {
         *_format_markers(dialect),
-        *(mark for mark in dialect.prompt.turn if mark in markers.literals),
+        *(mark for mark in turn_markers(dialect) if mark in markers.literals),
     }
-    templates = [*markers.literals, *dialect.call, *dialect.section, *dialect.param]
+    templates = [*markers.literals, *dialect.call, *map(template_text, dialect.section), *dialect.param]
     templates += dialect.frame.fields if dialect.frame is not None else ()
     templates.append(dialect.values.quote)
     for other in dialect.also_accepts:
@@ -597,23 +600,23 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     return PromptMarkers(
         markers=markers,
         first_words=frozenset(first_words),
-        turn_boundaries=(*stops, *dialect.prompt.turn),
+        turn_boundaries=(*stops, *turn_markers(dialect)),
         reasoning_pairs=[pair for pair in map(_around_text, dialect.reasoning) if all(pair)],
         format_markers=sorted(format_markers, key=len, reverse=True),
-        first_openers=[_around_text(each)[0] for each in dialect.reasoning if "^" in split_marks(each)[0]],
+        first_openers=[_around_text(each)[0] for each in dialect.reasoning if only_at_start(each)],
         all_templates="\n".join(templates),
     )
 
 
-def _around_text(template: str) -> tuple[str, str]:
+def _around_text(template: str | declared.Wrapper) -> tuple[str, str]:
     """Return the opening and the closing marker of a wrapper, without whitespace around them."""
-    before, _, after = split_marks(template)[1].partition("{text}")
+    before, after = text_around(template, "text")
     return before.strip(), after.strip()
 
 
 def _format_markers(dialect: Dialect) -> Iterator[str]:
     """Yield the opening and closing markers of reasoning and content, except ordinary words."""
     for template in (*dialect.reasoning, *dialect.content):
-        if "^" not in split_marks(template)[0]:
+        if not only_at_start(template):
             for part in _around_text(template):
                 yield from filter(None, map(str.strip, part.split("{_}")))

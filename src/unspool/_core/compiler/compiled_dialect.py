@@ -286,12 +286,12 @@ class CompiledDialect:
         self._drifted: Final[dict[object, DriftedDialect]] = {
             form: each for each in drifted for form in (*each.forms.calls, *each.forms.sections)
         }
-        self.unescape: Final = dialect.values.unescape
+        self.unescape: Final = dialect.habits.unescape
         """True if attributes are escaped as in XML."""
         routes = dialect.frame.routes if dialect.frame is not None else ()
         self.has_reasoning: Final = bool(dialect.reasoning) or any(r.into == "reasoning" for r in routes)
         """True if an output may contain reasoning."""
-        self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
+        self.repetitions: Final = dialect.habits.repeated_calls
         """Templates for a second copy of a section's calls.  Some models write this copy directly after the
         section; it is dropped."""
 

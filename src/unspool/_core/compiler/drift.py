@@ -19,10 +19,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...dialects.parse_templates import Literal, parse_template, split_marks
+from ...dialects.parse_templates import Literal, parse_template, template_text, with_text
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
+    from ...dialects._placed_templates import Section
 
 
 class Drift(NamedTuple):
@@ -80,6 +81,7 @@ def _lose_role(text: str) -> str:
     return re.sub(r"^assistant(?=[a-z])", "", text)
 
 
+LOST_ROLE: Final = Drift("the role in front of the call is lost", _lose_role)
 DRIFTS: Final = (
     Drift("the bars of the markers are doubled", _double_bars),
     Drift("the bars of the markers are doubled, with blanks", lambda t: _put_blank_between(_double_bars(t))),
@@ -89,7 +91,7 @@ DRIFTS: Final = (
     Drift("there are blanks around the bars of the markers", _put_blanks_around),
     Drift("there are blanks in the markers", _put_blanks_inside),
     Drift("the special token in the tags is lost", _lose_tokens_in_tags),
-    Drift("the role in front of the call is lost", _lose_role),
+    LOST_ROLE,
     Drift("there is a blank between the name and the arguments", _separate_arguments, calls_only=True),
     Drift("the word in front of the name is lost", _lose_word, calls_only=True),
 )
@@ -103,7 +105,7 @@ class DriftedTemplates(NamedTuple):
     """Templates of a dialect after one change."""
 
     note: str
-    sections: tuple[str, ...]
+    sections: tuple[str | Section, ...]
     calls: tuple[str, ...]
     params: tuple[str, ...]
 
@@ -119,7 +121,8 @@ def drifted_templates(dialect: Dialect) -> Iterator[DriftedTemplates]:
         if new and templates.sections and templates.calls:
             known |= new
             yield templates
-    if dialect.call and "{calls}" not in map(_body, dialect.section) and _is_opener(dialect.call[0]):
+    bodies = [template_text(section).strip() for section in dialect.section]
+    if dialect.call and "{calls}" not in bodies and _is_opener(dialect.call[0]):
         yield DriftedTemplates(LOST_OPENER, ("{calls}",), dialect.call, dialect.param)
 
 
@@ -127,12 +130,15 @@ def _change_all(dialect: Dialect, drift: Drift) -> DriftedTemplates:
     """Return the templates after a change; none if a tag would have no letters left."""
     # Raw code has no tags in it that would show where it ends, so its marker must be the declared one.
     calls = tuple(call for call in dialect.call if "{code}" not in call)
-    templates = (dialect.section, calls, dialect.param)
-    for template in (each for group in templates for each in group):
+    for template in (*map(template_text, dialect.section), *calls, *dialect.param):
         if _begins_with_marker(template) and not _begins_with_marker(drift.change(template)):
             return DriftedTemplates(drift.note, (), (), ())
+    sections = [with_text(section, drift.change(template_text(section))) for section in dialect.section]
     return DriftedTemplates(
-        drift.note, *(tuple(dict.fromkeys(map(drift.change, each))) for each in templates)
+        drift.note,
+        tuple(dict.fromkeys(sections)),
+        tuple(dict.fromkeys(map(drift.change, calls))),
+        tuple(dict.fromkeys(map(drift.change, dialect.param))),
     )
 
 
@@ -147,22 +153,18 @@ def _change_calls(dialect: Dialect, drift: Drift) -> DriftedTemplates:
     return DriftedTemplates(drift.note, sections, calls, dialect.param)
 
 
-def _begins_with_marker(template: str) -> bool:
+def _begins_with_marker(template: str | Section) -> bool:
     text = _first_literal(template)
     return any(character.isalnum() or "\ud800" <= character <= "\udfff" for character in text)
 
 
-def _first_literal(template: str) -> str:
+def _first_literal(template: str | Section) -> str:
     """Return the text in front of the first placeholder of a template."""
-    pieces = parse_template(split_marks(template)[1].lstrip())
+    pieces = parse_template(template_text(template).lstrip())
     return pieces[0].text if pieces and isinstance(pieces[0], Literal) else ""
 
 
-def _is_opener(template: str) -> bool:
+def _is_opener(template: str | Section) -> bool:
     """Return whether a template begins with a marker that ordinary text does not contain."""
     text = _first_literal(template)
     return len(text) > 2 and text[0] in "<[]" and _begins_with_marker(template)
-
-
-def _body(section: str) -> str:
-    return split_marks(section)[1].strip()

@@ -26,6 +26,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
 from ...dialects.parse_templates import (
     PAYLOADS,
@@ -42,7 +43,6 @@ from ...dialects.parse_templates import (
     parse_template,
     reading_pieces,
     split_at,
-    split_marks,
 )
 from ..scan.character_runs import skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
@@ -148,16 +148,16 @@ class Wrapper:
 
     __slots__ = ("channel", "close_kind", "closers", "in_mid_line", "open_kind", "program")
 
-    def __init__(self, channel: Channel | None, template: str) -> None:
+    def __init__(self, channel: Channel | None, template: str | declared.Wrapper) -> None:
         """Split the template.
 
         :param channel: the channel of the text inside; None if the text is dropped.
         """
-        marks, body = split_marks(template)
+        placed = template if isinstance(template, declared.Wrapper) else declared.Wrapper(template)
         # A newline next to content may belong to the content, so a newline in the template matches at most
         # one newline.  Around reasoning, all whitespace is removed later anyway.
         opening, _, closing = split_at(
-            reading_pieces(body, exact="text" if channel == "content" else ""), "text"
+            reading_pieces(template, exact="text" if channel == "content" else ""), "text"
         )
         if opening and isinstance(opening[-1], Space):
             word = opening[-2].text
@@ -165,9 +165,11 @@ class Wrapper:
             opening = (*opening[:-2], Literal(word + "\n")) if word.isalpha() else opening[:-1]
         closer = first_literal(closing)
         self.channel: Final[Channel | None] = channel
-        self.in_mid_line: Final = "!" in marks
+        self.in_mid_line: Final = placed.mid_line
         """True if the opening marker is recognised in the middle of a line as well."""
-        self.program: Final = Program(OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
+        self.program: Final = Program(
+            OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored=placed.only_at_start
+        )
         """Program for the opening marker."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
         self.open_kind, self.close_kind = _MARKUP_KINDS[channel]
@@ -273,6 +275,7 @@ class CallForm:
     __slots__ = (
         "_make_envelope",
         "_unmarked",
+        "begins_message",
         "closers",
         "closing",
         "ends_in_name",
@@ -300,6 +303,8 @@ class CallForm:
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
         """Literal at the start of the call; empty if the call starts with a placeholder."""
+        self.begins_message: Final = self.opener.startswith("assistant")
+        """True if the call begins with the role of a message, which ends any message before it."""
         self.closing: Final = literals(tail)
         """Closing literals as declared.  ``closers`` contains their parts."""
         tag_end = _tag_end(opening)
@@ -371,19 +376,19 @@ class SectionForm:
         "unmarked",
     )
 
-    def __init__(self, template: str, usual_opener: str = "") -> None:
+    def __init__(self, template: str | declared.Section, usual_opener: str = "") -> None:
         """Split the template.
 
         :param usual_opener: the opening marker of the first section that the dialect declares.
         """
-        marks, body = split_marks(template)
-        opening, _, closing = split_at(reading_pieces(body), "calls")
+        placed = template if isinstance(template, declared.Section) else declared.Section(template)
+        opening, _, closing = split_at(reading_pieces(template), "calls")
         opening, closing = _brackets_apart(opening, closing)
-        self.anchored: Final = "^" in marks
+        self.anchored: Final = placed.only_at_start
         """True if the section is recognised only before the first visible text."""
-        self.declared: Final = "?" in marks
+        self.declared: Final = placed.declared_only
         """True if the section is recognised only if it calls declared tools."""
-        self.ends_reasoning: Final = "!" in marks
+        self.ends_reasoning: Final = placed.ends_reasoning
         """True if the opening marker ends reasoning that was not closed."""
         self.opener: Final = first_literal(opening)
         self._openers: Final = literals(opening)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from ...dialects import Dialect, combined, facts_of, find, get_dialect
+from ...dialects import Dialect, combined, end_tokens, facts_of, find, get_dialect
 from ...errors import UsageError
 from ...planning import Plan, plan
 from ...planning.derived_dialects import closer
@@ -39,7 +39,8 @@ class ModelFormat:
         self.policies = DEFAULTS
         self._closers = tuple(filter(None, map(closer, self.dialect.reasoning)))
         ids = {token: id for id, token in self.tokenizer.special_tokens().items()}
-        self._end_tokens = {ids[end]: end for end in facts_of(self.dialect).eos if end in ids}
+        ends = end_tokens(self.dialect, facts_of(self.dialect))
+        self._end_tokens = {ids[end]: end for end in ends if end in ids}
 
     def plan(self, request: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """Return the plan for a request.
