@@ -109,7 +109,7 @@ def _compile_forms(
     """Run all passes after the first one."""
     follow = FollowSets(forms.calls, forms.sections, forms.params, forms.frame, dialect.stop)
     params = _compile_parameters(dialect, forms, follow)
-    programs = _compile_calls(dialect, forms, follow, accepted, drifted, for_other=for_other)
+    programs = _compile_calls(dialect, options, forms, follow, accepted, drifted, for_other=for_other)
     states = _compile_text_states(dialect, options, forms, params, programs)
     return CompiledDialect(
         dialect,
@@ -258,6 +258,7 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
 
 def _compile_calls(
     dialect: Dialect,
+    options: CompileOptions,
     forms: DialectForms,
     follow: FollowSets,
     accepted: Sequence[CompiledDialect],
@@ -274,7 +275,8 @@ def _compile_calls(
         form: _confirmation(form, forms.calls, follow, for_other=for_other) for form in forms.calls
     }
     in_text = [*_calls_in_text(forms, confirmations), *_calls_with_wrong_closer(forms, follow)]
-    in_text += _calls_after_text(forms, follow)
+    if options.has_declared_tools:
+        in_text += _calls_after_text(forms, follow)
     next_in_section = {
         section: list(_next_in_section(dialect, section, confirmations)) for section in forms.sections
     }

@@ -91,6 +91,10 @@ _NO_LETTER: Final = Alphabet(r"[\W\d]*")
 """Set of all characters except letters.  Text without any letter is not a name."""
 
 
+_MAX_TEXT_BEFORE_CALL: Final = 80
+"""Maximum characters between the opening marker of a section and a call, if the model writes text there."""
+
+
 class Matcher:
     """Executor of programs, which finds out whether one of them matches at a position of the input."""
 
@@ -296,6 +300,10 @@ class Matcher:
         """Read the text at a placeholder, up to the step's ``stop`` or a character not in its alphabet."""
         at = pos + self.offset
         end = step.alphabet.run(buf, at)
+        if self.program.has_text and step.text == "_":
+            limit = at + _MAX_TEXT_BEFORE_CALL
+            if end > limit and buf.find(step.stop, at, limit + len(step.stop)) < 0:
+                return NO
         if step.stop:
             stop = buf.find(step.stop, at, end + len(step.stop))
             if stop < 0 and not final and (end == len(buf) or _ends_inside(step.stop, buf, at, end)):
