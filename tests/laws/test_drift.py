@@ -212,7 +212,7 @@ def test_every_change_applies_to_some_dialect() -> None:
     assert notes == {*(drift.note for drift in DRIFTS), LOST_OPENER}
 
 
-@pytest.mark.parametrize(("tools", "released"), [(None, 15), (TOOLS, 96)])
+@pytest.mark.parametrize(("tools", "released"), [(None, 18), (TOOLS, 96)])
 def test_text_after_an_opener_is_released_soon(tools: list[dict[str, Any]] | None, released: int) -> None:
     parser = Parser("hermes", tools=tools)
     text = "<tool_call> tags" + " and more" * 20
