@@ -89,7 +89,7 @@ class Reader(asyncio.Protocol):
         sender.write(REQUEST % (len(body), body))
 
     def data_received(self, data: bytes) -> None:
-        # Deltas that arrive together count separately, so that a delay is not hidden by those after it.
+        # Deltas that arrive together count separately, so that the others do not hide a delay.
         self.times += [time.monotonic()] * data.count(b"word")
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -114,7 +114,7 @@ class NormalClients:
         ]
 
     async def measure(self, seconds: float) -> dict[str, str]:
-        """Return the measurements of ``seconds`` seconds."""
+        """Measure for ``seconds`` seconds, and return the results."""
         self.health, self.own_delays, self.unanswered = [], [], 0
         for reader in self.readers:
             reader.times.clear()

@@ -3,9 +3,9 @@
     python benchmarks/hostile_clients.py PORT FLOOD SECONDS [NAME ...]
 
 Every attack, or each named one, repeats until the time is over; a client that is refused or
-cut off starts again. At the end the program prints the number of tries and their outcomes for
-each attack. It also runs the engine whose answers no client reads, on the port FLOOD, which
-writes much faster than a model.
+cut off starts again. At the end, the program prints the number of tries and their outcomes for
+each attack. On the port FLOOD, the program also runs an engine that writes much faster than a
+model, for the attack in which clients do not read the answers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FLOODED: Final = 2_000_000
 """Length of an answer that is never read, in characters."""
 PIECE: Final = 40_000
 SPEED: Final = 400_000
-"""Speed of that answer in characters per second, a hundred times a model's."""
+"""Speed of an answer that is never read, in characters per second: a hundred times that of a model."""
 BOMB: Final = 31_000_000
 """Size of a body in bytes, slightly below the gateway's default limit."""
 VALUES: Final = 200_000
@@ -85,7 +85,7 @@ class Attack:
         return time.monotonic() > self.until
 
     async def connect(self, window: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a connection; a window limits the bytes that it accepts before it reads."""
+        """Open a connection; ``window`` limits the bytes that the connection accepts before they are read."""
         client = socket.socket()
         client.setblocking(False)
         if window:
@@ -156,7 +156,7 @@ class Attack:
         reader, writer = await self.connect(4096)
         try:
             writer.write(data)
-            # The reader's buffer is full at once. The end of the connection is still noticed.
+            # The reader's buffer is full immediately, but the end of the connection is still noticed.
             while not self.over():
                 await asyncio.sleep(0.5)
                 writer.write(b"\r\n")

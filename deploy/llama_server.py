@@ -1,4 +1,4 @@
-"""Program that runs llama.cpp's server from the PyPI package xllamacpp, for a container.
+"""Program for a container that runs llama.cpp's server, which the PyPI package xllamacpp contains.
 
     MODEL=/models/model.gguf CONTEXT=8192 SLOTS=4 THREADS=4 python llama_server.py
 

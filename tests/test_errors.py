@@ -25,7 +25,7 @@ from unspool import (
     register,
     render,
 )
-from unspool.dialects import Envelope, Family, Frame, IdFormat, Names, RequestFacts, Route, Values
+from unspool.dialects import Envelope, Family, Frame, Habits, IdFormat, Names, RequestFacts, Route
 from unspool.dialects._family_request_facts import HYBRID
 from unspool.stages import MessageBuilder, WhitespaceFilter
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
@@ -173,7 +173,7 @@ def test_unknown_dialect_suggests_near_names(name: str, near: str) -> None:
 
 
 def test_unknown_dialect_without_near_names_points_to_the_list() -> None:
-    assert "list_dialects()" in message_of(UnknownDialect, lambda: get_dialect("🙂🙂🙂"))
+    assert "`unspool dialects`" in message_of(UnknownDialect, lambda: get_dialect("🙂🙂🙂"))
 
 
 @pytest.mark.parametrize("name", ["Hermes", "HERMES", " hermes ", "qwen3-coder", "Qwen3_Coder"])
@@ -207,12 +207,15 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to search for": ({"call": ("{id}<c>{name}{args}</c>",)}, "begins with a placeholder"),
     "an id after the arguments": ({"call": ("<c>{name}{args}{id}</c>",)}, "{id} comes after {args}"),
     "an opener of whitespace only": ({"call": ("\n  {name}{args}\n",)}, "no opener"),
-    "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "only_at_start=True"),
+    "nothing to search for in a bare section": (
+        {"call": ("{name}{args}",)},
+        "text before calls into section",
+    ),
     "a section without calls": ({"call": CALL, "section": ("<calls></calls>",)}, "{calls}"),
     "a section with two": ({"call": CALL, "section": ("{calls}|{calls}",)}, "once"),
     "a section with a name": ({"call": CALL, "section": ("<{name}>{calls}",)}, "{name}"),
-    "a section without a begin": ({"call": CALL, "section": ("\n{calls}</c>",)}, "belongs to the call"),
-    "a separator with a placeholder": ({"call": CALL, "sep": ("{_}",)}, "{_} is not allowed here"),
+    "a section without a begin": ({"call": CALL, "section": ("{calls}</c>",)}, "belongs to the call"),
+    "a separator with a placeholder": ({"call": CALL, "separators": ("{_}",)}, "{_} is not allowed here"),
     "a param without value": ({"call": PARAMS, "param": ("<p={key}></p>",)}, "{value}"),
     "a param without key": ({"call": PARAMS, "param": ("<p>{value}</p>",)}, "{key}"),
     "a value without an end": ({"call": PARAMS, "param": ("<p={key}>{value}",)}, "after it"),
@@ -226,7 +229,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"call": PARAMS, "param": ("  {key}={value};",)},
         "whitespace is not enough",
     ),
-    "a key after the value": ({"call": PARAMS, "param": ("<{key}>{value}</{key}>",)}, "Values(nested=True)"),
+    "a key after the value": ({"call": PARAMS, "param": ("<{key}>{value}</{key}>",)}, "Habits(nested=True)"),
     "a param that nothing uses": ({"param": ("<p={key}>{value}</p>",)}, "no call template"),
     "reasoning without text": ({"reasoning": ("<think></think>",)}, "{text}"),
     "reasoning without an end": ({"reasoning": ("<think>{text}",)}, "after it"),
@@ -244,7 +247,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "an alias that is not a tuple": ({"call": CALL, "family": Family(aliases=WRONG)}, "family.aliases"),
     "a form that is not a tuple": ({"call": CALL, "names": Names(forms=WRONG)}, "names.forms"),
     "an envelope without keys": ({"call": CALL, "envelope": Envelope(name_keys=())}, "envelope.name_keys"),
-    "too few types": ({"call": CALL, "values": Values(type_words=("str",))}, "array"),
+    "too few types": ({"call": CALL, "habits": Habits(type_words=("str",))}, "array"),
     "an unknown notation of arguments": ({"call": CALL, "args": "yaml"}, "python"),
     "invalid request facts": ({"call": CALL, "request": True}, "request='hermes'"),
 }

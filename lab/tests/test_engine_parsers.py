@@ -22,7 +22,7 @@ from lab.peers import of_one_checkpoint
 from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, json_value
 from unspool.dialects import dialect_texts
-from unspool.models.doctor.check_server_settings import read_with_parser
+from unspool.dialects._list_templates_and_markers import turn_markers
 from unspool.models.doctor.engine_parser_table import (
     ASSUME_OPEN,
     COMMON_PARSERS,
@@ -32,6 +32,7 @@ from unspool.models.doctor.engine_parser_table import (
     parsers_for,
 )
 from unspool.models.doctor.server_flags import ServerModel, server_flags
+from unspool.models.doctor.simulate_wrong_settings import read_with_parser
 
 NOON = "It is noon."
 
@@ -48,7 +49,7 @@ def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[
     """Return an output for an engine's parsers."""
     tokens = {"<think>", "</think>"} if dialect is None else {"<assistant>"}
     if dialect is not None:
-        for template in (*dialect_texts(replace(dialect, also_accepts=())), *dialect.prompt.turn):
+        for template in (*dialect_texts(replace(dialect, also_accepts=())), *turn_markers(dialect)):
             tokens.update(re.findall(r"<[^<>{}\s=]+>|\[/?[A-Z_]{3,}\]", template))
     suffix = "" if dialect is None else dialect.name.partition(":")[2]
     return {

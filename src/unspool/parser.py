@@ -153,8 +153,8 @@ class Parser:
         self._commit_buffer = (
             CommitBuffer(machine, policies, self.start_channel) if policies.commit == "call" else None
         )
-        if self.dialect.prompt.echo:
-            self._first_events.append(Text("content", self.dialect.prompt.echo, 0, 0))
+        if self.dialect.habits.echo:
+            self._first_events.append(Text("content", self.dialect.habits.echo, 0, 0))
         # True while an event may still belong to the prompt, or until `_first_events` were returned.
         self._at_start = bool(tail or self._first_events)
         self._finished = False
@@ -181,8 +181,7 @@ class Parser:
         max_pending = self._machine.max_pending
         if max_pending is None or self._reader is None:
             return max_pending
-        # Text that was fed with token ids waits until it is clear where the special tokens belong in the
-        # text.
+        # Text that was fed with token ids is held back until the positions of the special tokens are clear.
         return max_pending + self._reader.max_pending
 
     @property
@@ -369,7 +368,7 @@ class Outputs:
 
 
 def _compiled_for(dialect: Dialect, policies: Policies, tools: Tools) -> CompiledDialect:
-    """Return a dialect, compiled for the policies and the tools of a request."""
+    """Return a dialect that was compiled for the policies and the tools of a request."""
     # The options are positional, because the cache is twice as slow with keyword arguments.
     return compiled_dialect(
         dialect,
@@ -381,7 +380,7 @@ def _compiled_for(dialect: Dialect, policies: Policies, tools: Tools) -> Compile
 
 
 def _without_prompt(event: Event) -> Event | None:
-    """Remove the text of the prompt from an event; return None if nothing else is in the event."""
+    """Remove the prompt's text from an event; return None if the event contains nothing else."""
     if event.start >= 0:
         return event
     in_prompt = -event.start

@@ -74,8 +74,10 @@ class Policies:
     call_ids: Literal["native", "generated"] = "native"
     """Ids of calls: ``native`` uses those that the model wrote, if usable; ``generated`` ignores them."""
 
-    def __new__(cls, *_: object, **choices: object) -> Self:
+    def __new__(cls, *values: object, **choices: object) -> Self:
         # This runs before the generated `__init__`, whose TypeError would not suggest a name.
+        if values and values[0] in PRESETS:
+            raise UsageError(f"{values[0]!r} is the name of a preset: use Policies.preset({values[0]!r})")
         for name, value in choices.items():
             if name not in policy_choices():
                 raise UsageError(_unknown(name, value))
@@ -196,7 +198,7 @@ def policies_from_text(text: str) -> Policies:
 
 def _unknown(name: str, value: object) -> str:
     if name in ("reasoning_field", "forced_finish_reason"):
-        return f"{name} is an option of the wire formats: ChatStream(parser, options={{{name!r}: {value!r}}})"
+        return f"{name}={value} is not a policy of parsers, but an option of the encoders in unspool.wire"
     names = policy_choices()
     similar = suggestion(name, names)
     return f"there is no policy {name!r}{similar or ': choose from ' + ', '.join(sorted(names))}"

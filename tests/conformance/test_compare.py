@@ -14,9 +14,9 @@ from unspool.conformance import (
     Unfinished,
     cases,
 )
+from unspool.conformance._accepted_differences import ONE_BLOCK, POLICY_DIFFERENCES, find_reason
 from unspool.conformance._compare import CLASSES, compare, diff, json_value, worse
 from unspool.conformance._delta_reader import DecodedStream, decode_stream
-from unspool.conformance._differences_of_other_parsers import ONE_BLOCK, POLICY_DIFFERENCES, find_reason
 
 
 def case_of(scenario: str, dialect: str = "hermes") -> TestCase:

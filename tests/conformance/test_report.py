@@ -28,9 +28,9 @@ from unspool.cli import main
 from unspool.conformance import InProcess, Request, Unsupported
 from unspool.conformance import report as report_module
 from unspool.conformance._compare import CLASSES
-from unspool.conformance.parser_adapters import UnspoolSession, unspool_adapter
+from unspool.conformance.parser_interface import UnspoolSession, unspool_adapter
 from unspool.conformance.report import EVERY, STATUSES, Tally, _cuts, html_report, status
-from unspool.conformance.runner import BATCH, run_suite, to_json
+from unspool.conformance.runner import ALL_CHUNKINGS, BATCH, DEFAULT_CHUNKINGS, run_suite, to_json
 
 SCRIPT = Path(report_module.__file__).with_name("report.js")
 NODE = shutil.which("node") or ""
@@ -411,6 +411,30 @@ def test_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert address("unspool", "hermes", "duplicates") in Page(first).cells
     assert main(["conformance", "report", str(results_file), "--html", str(page)]) == 0
     assert page.read_text("utf-8") == first
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], DEFAULT_CHUNKINGS),
+        (["--chunking", "whole", "--chunking", "two"], ("whole", "two")),
+        (["--chunking", "all"], ALL_CHUNKINGS),
+    ],
+)
+def test_command_runs_the_chosen_chunkings(
+    options: list[str], expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "results.json"
+    chosen = ["--dialect", "hermes", "--scenario", "duplicates", *options]
+    assert main(["conformance", "run", *chosen, "--json", str(file)]) == 0
+    written = json.loads(file.read_text("utf-8"))
+    assert written["chunkings"] == list(expected)
+    assert {name for result in written["results"] for name in result["chunkings"]} == set(expected)
+
+
+def test_command_refuses_unknown_chunkings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "run", "--dialect", "hermes", "--chunking", "halves"]) == 2
+    assert "unknown chunking 'halves'; choose from batch, whole" in capsys.readouterr().err
 
 
 # -- the page's script

@@ -28,14 +28,14 @@ from unspool.conformance import (
 from unspool.conformance._chunkings import Chunks
 from unspool.conformance._compare import CLASSES
 from unspool.conformance._shrink import shrink
-from unspool.conformance.parser_adapters import (
+from unspool.conformance.parser_interface import (
     ParserFailed,
     UnspoolSession,
     Unsupported,
     load_factory,
     unspool_adapter,
 )
-from unspool.conformance.result_files import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
+from unspool.conformance.result_format import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
 from unspool.conformance.runner import BATCH, Runner, run_suite, to_json
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -51,7 +51,7 @@ def case_of(scenario: str, dialect: str = "hermes") -> TestCase:
 
 PROGRAM = """
 import json, os, sys
-from unspool.conformance.parser_adapters import Request, UnspoolSession
+from unspool.conformance.parser_interface import Request, UnspoolSession
 
 def say(message):
     print(json.dumps(message), flush=True)
@@ -189,12 +189,12 @@ def test_program_that_exits_at_once_is_an_error() -> None:
 
 
 def test_factory_is_named_by_module_and_attribute() -> None:
-    assert load_factory("unspool.conformance.parser_adapters:UnspoolSession") is UnspoolSession
+    assert load_factory("unspool.conformance.parser_interface:UnspoolSession") is UnspoolSession
     for path, complaint in (
-        ("unspool.conformance.parser_adapters", "package.module:name"),
+        ("unspool.conformance.parser_interface", "package.module:name"),
         ("nowhere.at_all:factory", "cannot load"),
-        ("unspool.conformance.parser_adapters:nothing", "cannot load"),
-        ("unspool.conformance.parser_adapters:__name__", "not callable"),
+        ("unspool.conformance.parser_interface:nothing", "cannot load"),
+        ("unspool.conformance.parser_interface:__name__", "not callable"),
     ):
         with pytest.raises(UsageError, match=complaint):
             load_factory(path)

@@ -32,12 +32,12 @@ from unspool.conformance import scenarios as scenarios_package
 from unspool.conformance._chunkings import CHUNKINGS, MAX_PIECES, _tokenizer, chunked
 from unspool.conformance._known_differences_of_unspool import RULINGS
 from unspool.conformance.case_format import DeltaToolCall
-from unspool.conformance.parser_adapters import UnspoolSession, unspool_adapter
+from unspool.conformance.parser_interface import UnspoolSession, unspool_adapter
 from unspool.conformance.runner import ALL_CHUNKINGS, BATCH, CaseResult, Runner, explain_failure
 from unspool.conformance.scenarios import GROUPS, SCENARIOS, Inapplicable, capabilities_of, select
 from unspool.conformance.scenarios.scenario import to_render_parts
 from unspool.message import TextPart
-from unspool.testing._rendered_pieces import render_pieces
+from unspool.testing._labelled_pieces import render_pieces
 
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)

@@ -12,6 +12,7 @@ from unspool.dialects import (
     Envelope,
     Family,
     Frame,
+    Habits,
     IdFormat,
     Names,
     Opener,
@@ -22,6 +23,7 @@ from unspool.dialects import (
     Thinking,
     Values,
     Wrapper,
+    Writing,
 )
 from unspool.dialects._field_types import check_fields, find_fault
 
@@ -93,6 +95,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "section[0]=Section(",
         "needs text before {calls}",
     ),
+    "a wrapper that begins with a placeholder": (
+        {"call": CALL, "content": ("<a>{text}</a>", "{_}<a>{text}</a>")},
+        "content[1]='{_}<a>",
+        "a marker before it, which begins with text",
+    ),
     "a wrapper around content": (
         {"call": CALL, "content": (Wrapper("<a>{text}</a>"),)},
         "content[0]=Wrapper(",
@@ -128,6 +135,31 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "frame.routes[0].when['to']=5",
         "write a string",
     ),
+    "a newline in front of a section": (
+        {"call": CALL, "section": ("\n<s>{calls}</s>",)},
+        "section[0]=",
+        "writing=Writing(before_calls='\\n')",
+    ),
+    "text in front of calls": (
+        {"call": CALL, "writing": Writing(before_calls="Calls:\n")},
+        "writing.before_calls='Calls:",
+        "write newlines only",
+    ),
+    "dropped text among the markers": (
+        {"call": CALL, "drop": ("<d>", "<r>{text}</r>")},
+        "drop[1]=",
+        "Habits(drop_text=(",
+    ),
+    "repeated calls among the markers": (
+        {"call": CALL, "drop": ("{calls}</r>",)},
+        "drop[0]=",
+        "Habits(repeated_calls=(",
+    ),
+    "repeated calls without a marker": (
+        {"call": CALL, "habits": Habits(repeated_calls=("<r>{calls}",))},
+        "habits.repeated_calls[0]=",
+        "needs a marker after it",
+    ),
     "facts in place of a name": ({"call": CALL, "request": Thinking}, "request=", "request='hermes'"),
 }
 
@@ -157,10 +189,23 @@ def test_wrong_request_facts_name_their_field() -> None:
         IdFormat("{random}", length="9")  # type: ignore[arg-type]
 
 
-CLASSES = (Dialect, Envelope, Family, Frame, Names, Opener, Prompt, Route, Section, Values, Wrapper)
+CLASSES = (
+    *(Dialect, Envelope, Family, Frame, Habits, Names, Opener, Prompt, Route, Section, Values),
+    *(Wrapper, Writing),
+)
 SAMPLES = (
     Dialect("x", call=CALL, frame=Frame(**FRAME, routes=(Route({"to": "me"}, "content"),))),
-    *(Envelope(), Family(), Names(), Opener("<o>"), Prompt(), Section("{calls}"), Values()),
+    *(
+        Envelope(),
+        Family(),
+        Habits(),
+        Writing(),
+        Names(),
+        Opener("<o>"),
+        Prompt(),
+        Section("{calls}"),
+        Values(),
+    ),
     *(Wrapper("<t>{text}</t>"), Route({}, "content"), Frame(**FRAME, routes=(Route({}, "content"),))),
 )
 

@@ -16,7 +16,6 @@ import unspool
 from matchers import Llama, XGrammar, has_llama, has_xgrammar, needs_llama, needs_xgrammar
 from unspool import Dialect, Message, ToolCall, UsageError
 from unspool.dialects import Names
-from unspool.dialects.parse_templates import template_text
 from unspool.grammar import Choice, Grammar, Start, grammar_for
 
 WEATHER = {
@@ -231,8 +230,7 @@ XGRAMMAR_MODELS = {
 @pytest.mark.parametrize("name", XGRAMMAR_MODELS)
 def test_rendered_reasoning_is_what_xgrammar_expects(name: str) -> None:
     dialect = unspool.get_dialect(name)
-    section = template_text(dialect.section[0])
-    white_space = section[: len(section) - len(section.lstrip())]
+    white_space = dialect.writing.before_calls
     match = XGrammar.built_in(XGRAMMAR_MODELS[name], TOOLS)
     for calls in ([("get_weather", FEW)], [("get_weather", FEW), ("get_weather", {**FEW, "tags": ["a"]})]):
         text = render_calls(dialect, *calls)
@@ -400,7 +398,7 @@ def test_schema_that_is_a_reference_is_followed(types: dict[str, Any]) -> None:
 
 def test_names_are_escaped_where_the_dialect_does() -> None:
     dialect = unspool.get_dialect("kimi_k3")
-    assert dialect.values.unescape
+    assert dialect.habits.unescape
     schema = {"type": "object", "properties": {"a&b": {"type": "string"}}}
     accepts(
         grammar_for(dialect, [{"name": "f", "parameters": schema}], choice="required"),

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from unspool.integrations.sglang import _server_hooks as hooks
-from unspool.integrations.sglang._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn
+from unspool.integrations.sglang._tool_detector import ToolDetector
+from unspool.integrations.sglang._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn, turn_context
 
 VLLM_NAMES = {
     "vllm.parser.abstract_parser": ("Parser",),
@@ -91,3 +92,23 @@ def test_sglang_request_keeps_the_end_of_its_prompt(prompt: str, *, reasons: boo
     assert [turn.request for turn in seen if turn is not None] == [request]
     assert getattr(request, PROMPT_ATTRIBUTE) == getattr(processed, PROMPT_ATTRIBUTE) == prompt
     assert processed.require_reasoning is reasons
+
+
+@pytest.mark.parametrize("responses", [True, False])
+def test_sglang_responses_never_report_malformed_calls_as_complete(*, responses: bool) -> None:
+    names: dict[str, Any] = {
+        "item": SimpleNamespace,
+        "result": SimpleNamespace,
+        "parser": None,
+        "registry": {},
+        "base": object,
+    }
+    attributes = {"name": "unspool_hermes", "sglang": SimpleNamespace(**names)}
+    detector = type("Detector", (ToolDetector,), attributes)()
+    with turn_context(Turn(SimpleNamespace(), SimpleNamespace(), responses=responses)):
+        for arguments in ("{}", '{"a": }'):
+            call = f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
+            detector.parse_streaming_increment(call, None)
+        detector.finish(None)
+        assert [call["name"] for call in detector.prev_tool_call_arr] == ["f", "f"]
+        assert detector.incomplete_tool_call_indices == ({1} if responses else set())

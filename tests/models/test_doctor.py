@@ -164,7 +164,7 @@ def test_template_alone_lists_what_is_missing() -> None:
     assert report.healthy
     (finding,) = report.findings
     assert finding.level == "warning"
-    assert finding.fix == "Give the model directory with its tokenizer.json"
+    assert finding.fix == "Pass the model directory with its tokenizer.json"
 
 
 def test_template_of_another_model_is_reported(make: Make) -> None:
@@ -407,7 +407,7 @@ def test_detect_prints_a_declaration(make: Make, capsys: pytest.CaptureFixture[s
     assert main(["detect", str(make(chatml(SYNTHETIC["an array in tags"][0])))]) == 0
     page = capsys.readouterr().out
     assert "**Warning**: this dialect was inferred" in page
-    assert 'section=("\\n<calls>[{calls}]</calls>",),' in page
+    assert 'section=("<calls>[{calls}]</calls>",),' in page
 
 
 def test_detect_reports_missing_calls(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
@@ -447,7 +447,7 @@ def test_unusable_templates_are_refused(
             "does not exist: it is not a path",
         ),
         ("Qwen/Qwen3-8B", "not a model in"),
-        ("templates/qwen.jinja", "does not exist: give a chat template"),
+        ("templates/qwen.jinja", "does not exist: pass a chat template"),
         ("/dev/null", "is neither a file nor a directory"),
     ],
 )
@@ -462,7 +462,7 @@ def test_missing_path_is_refused(
     ("name", "message"),
     [
         ("model.gguf", "ends inside its GGUF header"),
-        ("tokenizer.json", "does not contain a chat template: give the model directory"),
+        ("tokenizer.json", "does not contain a chat template: pass the model directory"),
         ("notes.txt", "is not a chat template"),
         ("other.json", "has no field chat_template"),
     ],

@@ -22,7 +22,7 @@ from unspool import (
     render,
 )
 from unspool._core.render.example_output import EXAMPLE_TOOLS, example
-from unspool.integrations._parser_names import parser_names
+from unspool.integrations._registered_parser_names import parser_names
 from unspool.message import ToolCall
 from unspool.models.detection.template_probe import TemplateProbe
 from unspool.models.doctor.engine_parser_table import (

@@ -46,6 +46,22 @@ def test_exported_template_is_read_back(dialect: Dialect) -> None:
         assert tool._right(read) == output.right, output.text
 
 
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_export_passes_on_the_ids_that_it_reads(dialect: Dialect) -> None:
+    fields = template(dialect)["fields"].values()
+    for field in fields:
+        if "transform" in field:
+            reads_id = "(?P<id>" in field.get("open_pattern", "")
+            assert field["transform"].get("id") == ("{id}" if reads_id else None)
+
+
+def test_some_exports_read_ids() -> None:
+    read = [
+        name for name in ("hermes", "kimi_k2", "solar_open") if "(?P<id>" in str(template(get_dialect(name)))
+    ]
+    assert read == ["kimi_k2", "solar_open"]
+
+
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
 def test_dialect_is_exported_or_refused_by_name(dialect: Dialect) -> None:
     reason = refusal(dialect)

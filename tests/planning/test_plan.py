@@ -650,7 +650,7 @@ def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_too
     kwargs: dict[str, Any] = dict(guessed.chat_template_kwargs)
     prompt = template.render(history, TOOLS, **kwargs)
     decided = guessed.with_prompt(prompt)
-    if thinking.caution and on is False and decided.reasoning:
+    if thinking.habits.caution and on is False and decided.reasoning:
         assert decided.start == "reasoning"  # the template has no switch, so the plan follows the prompt
         return
     assert decided.start == guessed.start

@@ -103,7 +103,10 @@ def test_facts_can_be_shared_by_name() -> None:
         (replace(get_dialect("hermes"), call=()), "write calls_special=None"),
         (replace(get_dialect("hermes"), reasoning=()), "it has no reasoning: .*llama3_json"),
         (replace(get_dialect("glm47"), reasoning=("<thought>{text}</thought>",)), "opens none"),
-        (replace(get_dialect("inkling"), prompt=Prompt()), r"add prompt=Prompt\(start=\.\.\.\)"),
+        (
+            replace(get_dialect("harmony"), prompt=Prompt()),
+            r"add prompt=Prompt\(ends=\(\.\.\.\), opens_message=True\)",
+        ),
     ],
 )
 def test_row_that_contradicts_its_dialect_is_refused(dialect: Dialect, wrong: str) -> None:

@@ -89,6 +89,6 @@ def test_compiled_build_installs_into_an_empty_environment(tmp_path: Path) -> No
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    seen = "import unspool; from unspool._core.scan import runs; print(runs.COMPILED, unspool.__file__)"
+    seen = "from unspool._core.scan import character_runs as runs; print(runs.COMPILED, runs.__file__)"
     shown = subprocess.check_output([python, "-c", seen], cwd=tmp_path, env=clean, text=True)
     assert shown.startswith(f"True {tmp_path}")

@@ -49,7 +49,7 @@ def test_probe_detects_third_parties() -> None:
 PARSING = {
     "_core",
     "_lazy_names",
-    "_short_repr",
+    "_dataclass_repr",
     "_version",
     "dialects",
     "errors",

@@ -11,7 +11,7 @@ import pytest
 from paths import ROOT
 
 SOURCE = ROOT / "src"
-SHARED = {"_core", "_version", "_lazy_names", "_short_repr"}
+SHARED = {"_core", "_version", "_lazy_names", "_dataclass_repr"}
 """Private modules of the project itself, which all of its packages may use."""
 
 

@@ -10,7 +10,19 @@ from types import UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from unspool import Dialect, SpecError, list_dialects
-from unspool.dialects import Envelope, Family, Frame, Names, Opener, Prompt, Route, Section, Values, Wrapper
+from unspool.dialects import (
+    Envelope,
+    Family,
+    Frame,
+    Names,
+    Opener,
+    Prompt,
+    Route,
+    Section,
+    Values,
+    Wrapper,
+    Writing,
+)
 from unspool.dialects.parse_templates import PLACEHOLDERS
 
 _PIECES: Final = (
@@ -25,7 +37,14 @@ _WRONG: Final[tuple[Any, ...]] = (
 )
 _BASES: Final = (
     Dialect("base", call=("<c>{name}{args}</c>",)),
-    Dialect("base", call=("<c>{envelope}</c>",), section=("<s>{calls}</s>",), drop=("<d>",), stop=("<|e|>",)),
+    Dialect(
+        "base",
+        call=("<c>{envelope}</c>",),
+        section=("<s>{calls}</s>",),
+        drop=("<d>",),
+        writing=Writing(between_calls=", "),
+        stop=("<|e|>",),
+    ),
     Dialect(
         "base", call=("<c {name}>{params}</c>",), param=("<p {key}>{value}</p>",), content=("<a>{text}</a>",)
     ),
@@ -43,7 +62,7 @@ _BASES: Final = (
             fields=(" to={to}",),
             routes=(Route({"to": "{name}"}, "{args}", " to={name}"), Route({}, "content", " to=user")),
         ),
-        prompt=Prompt(start="<|s|>"),
+        prompt=Prompt(ends=("<|s|>",), opens_message=True),
     ),
 )
 

@@ -36,7 +36,14 @@ LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks the 
 
 def job(source: str, *, mode: RenderMode = "plain", seconds: float = 10.0, **variables: Any) -> RenderJob:
     return RenderJob(
-        source, mode, variables, marked=False, length=10**6, seconds=seconds, megabytes=64, left=seconds
+        source,
+        mode,
+        variables,
+        marked=False,
+        length=10**6,
+        seconds=seconds,
+        megabytes=64,
+        seconds_left=seconds,
     )
 
 

@@ -211,7 +211,7 @@ def declare() -> None:
         envelope=Envelope(name_keys=("tool",), order=("id", "name", "args")),
         values=Values(python=True),
         names=Names(forms=("{name}:{index}",)),
-        prompt=Prompt(start="<|start|>"),
+        prompt=Prompt(ends=("<|start|>",), opens_message=True),
         id_format=IdFormat("call_{index}"),
         args="python",
     )

@@ -69,3 +69,11 @@ def test_stream_encodes_one_output() -> None:
     stream.feed(parser.finish("stop"))
     with pytest.raises(UsageError, match="one OllamaStream per output"):
         stream.feed([Text("content", "x", 0, 1)])
+
+
+def test_calls_are_numbered_from_zero() -> None:
+    text = f"{CALL}\n{CALL}"
+    response = OllamaStream(Parser("hermes")).response(parse(text, "hermes"))
+    for messages in ([line["message"] for line in lines(text, 7)], [response["message"]]):
+        calls = [call["function"] for message in messages for call in message.get("tool_calls", ())]  # type: ignore[attr-defined]
+        assert calls == [{"index": index, "name": "f", "arguments": {"a": [1, "é"]}} for index in (0, 1)]

@@ -17,7 +17,7 @@ from langchain_core.utils.json import parse_partial_json
 from unspool import MalformedOutput, Parser, Policies
 from unspool._core.conversions import make_broken_arguments_unparsable as broken
 from unspool.testing import ModelOutput, assert_wires
-from unspool.testing import _wire_laws as wires
+from unspool.testing import _streamed_equals_whole_law as wires
 from unspool.wire import (
     ChatStream,
     MessagesStream,

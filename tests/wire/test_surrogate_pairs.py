@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from unspool import Parser, Policies
-from unspool.wire import ChatStream, MessagesStream, ResponsesStream
+from unspool.wire import ChatStream, MessagesStream, ResponsesStream, SurrogateJoiner
 
 PAIR = "\\ud83d\\ude00"
 ARGUMENTS = {
@@ -58,3 +58,16 @@ def test_lone_surrogate_waits_for_its_pair(wire: str, name: str) -> None:
             assert "".join(fragments) == arguments
         if PAIR in arguments:
             assert any(PAIR in fragment for fragment in fragments)
+
+
+def test_pair_split_between_chunks_is_joined() -> None:
+    joiner = SurrogateJoiner()
+    first = {"n": 1, "choices": [{"index": 1, "text": "a\ud83d"}, {"index": 0, "text": "b"}]}
+    second = {"n": None, "choices": [{"index": 1, "text": "\ude00c"}]}
+    assert joiner.join(first) == {"n": 1, "choices": [{"index": 1, "text": "a"}, {"index": 0, "text": "b"}]}
+    assert joiner.join(second) == {"n": None, "choices": [{"index": 1, "text": "\U0001f600c"}]}
+
+
+def test_half_of_a_pair_before_other_text_is_replaced() -> None:
+    joiner = SurrogateJoiner()
+    assert [joiner.join(text) for text in ("\ud83d", "", "x")] == ["", "", "\ufffdx"]

@@ -46,7 +46,7 @@ def explain(dialect: str | Dialect) -> str:
 
 
 def state_diagram(dialect: str | Dialect) -> str:
-    """Return a Mermaid diagram of the states outside calls, with the markers that lead between states."""
+    """Return a Mermaid diagram of the states outside calls, and of the markers that change the state."""
     return "\n".join(_Explanation(find(dialect)).diagram())
 
 
@@ -58,7 +58,7 @@ def markers(dialect: str | Dialect) -> tuple[str, ...]:
 def hold_back(dialect: str | Dialect) -> int:
     """Return the maximum number of characters of prose that the parser holds back.
 
-    It is one less than the length of the longest marker.
+    This maximum is one less than the length of the longest marker.
     """
     return max(fully_compiled(find(dialect)).states.content.markers.longest - 1, 0)
 
@@ -115,7 +115,7 @@ class _Explanation:
         yield ""
         yield "## Templates"
         yield ""
-        for field in ("reasoning", "content", "section", "call", "param", "sep", "drop", "stop"):
+        for field in ("reasoning", "content", "section", "call", "param", "separators", "drop", "stop"):
             templates: tuple[str | Section | Wrapper, ...] = getattr(dialect, field)
             if templates:
                 yield f"- {field}: " + ", ".join(map(_described, templates))
@@ -128,7 +128,7 @@ class _Explanation:
         yield f"- prose: at most {hold_back(dialect)} characters, while they can still become a marker"
         yield f"- heads of calls, headers, and the text after a closing tag: at most {2 * BOUND} characters"
         if any(form.payload == "envelope" for form in self.compiled.forms.calls):
-            yield "- arguments in front of the function's name: until the name is complete"
+            yield "- arguments before the function's name: until the name is complete"
         if self.compiled.forms.params:
             yield "- a parameter whose schema is not a string: until its closing tag"
         yield ""

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 
 ``Machine`` reads one output of a model.  ``feed`` appends a piece of input to the buffer of the ``Ledger``.
-``_read`` then determines what the input in the buffer is, as far as possible, and calls a ledger method for
-each piece, which creates an event.  Input that is still undecided stays in the buffer.
+``_read`` then determines what the input in the buffer is, as far as possible.  For each piece,
+``_read`` calls a ledger method that creates an event.  Input that is still undecided stays in the buffer.
 
 The *head* of a call is everything up to the function's name, or up to the arguments if they follow the name.
 The end of the head is the *commit point* of the call.
@@ -19,9 +19,9 @@ text      no other mode applies                      text of a channel, up to th
                                                      marker of the current ``TextState``
 matching  ``_matcher`` is set                        the input after a marker, to find out
                                                      whether a call or other markup begins
-between   ``_between_calls``, or ``_repetitions``    the input after a call in a section,
-          is not empty                               or directly after the section
-arguments,``_call`` is set; these are the phases     the open call, see ``open_call.py``
+between   ``_between_calls`` is true, or             the input after a call in a section,
+          ``_repetitions`` is not empty              or directly after the section
+arguments,``_call`` is set; these are the phases     the open call, see ``call_reader.py``
 tail,     of the call
 recovery
 ========  =========================================  ======================================
@@ -34,8 +34,8 @@ Three rules ensure that results do not depend on how the input is chunked, and t
 
 1. A mode consumes only input whose meaning no further input can change, and leaves the rest in the buffer.
    The length of the rest is bounded (``max_pending``).
-2. No event of a call is emitted before its commit point, so that text which merely looks like a call can
-   still become text.  After the commit point, nothing is retracted.
+2. No event of a call is emitted before its commit point, so that input which merely looks like a call
+   can still become text.  After the commit point, nothing is retracted.
 3. Every consumed character is in the span of exactly one event.
 
 ``feed`` has two fast paths, for the most frequent pieces of input: text without a marker, and the middle of
@@ -52,14 +52,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ..dialects._control_token_pattern import CONTROL_TOKEN, is_control_token
 from .arguments.select_codec import make_codec
-from .call_ids import CallIds
+from .call_reader import PHASE_NAMES, OpenCall, match_closers
 from .compiler.match_program_types import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
 from .compiler.states_outside_calls import StartState
 from .ledger import Ledger
-from .open_call import PHASE_NAMES, OpenCall, match_closers
 from .scan.character_runs import BOUND, skip_whitespace
 from .scan.markers import MarkerSet
+from .unique_call_ids import CallIds
 
 if TYPE_CHECKING:
     from ..events import Channel, Event, FinishReason, MarkupKind
@@ -155,16 +155,16 @@ class Machine:
         self._declared_only: Final = policies.unknown_tool == "text" and tools.known
         self._drops_unknown: Final = policies.unknown_tool == "drop" and tools.declared
         self._checks_names: Final = tools.declared
-        self._null_calls: Final = compiled.dialect.names.null_calls
+        self._null_calls: Final = compiled.dialect.habits.null_calls
         self._remove_calls: Final = remove_calls
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
         """Input buffer, and the events that account for the input."""
         self._ids: Final = CallIds(compiled.dialect.id_format, new_id, native=policies.call_ids == "native")
-        # Fast path of the next feed: either text of a channel without any of these markers, or a codec.
+        # Fast path of the next feed: arguments for `_fast_codec`, or text of `_fast_channel` that contains
+        # none of `_fast_markers`.
         self._fast_channel: Channel | None = None
         self._fast_markers = _NO_MARKERS
-        # Character that all of these markers start with; empty if the markers start with different
-        # characters.
+        # First character of all `_fast_markers`; empty if the markers start with different characters.
         self._fast_first_character = ""
         self._fast_codec: Codec | None = None
         # Text outside calls.
@@ -199,8 +199,8 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # There may be no matcher, although the buffer contains a complete marker: the machine may need the
-        # next characters before it creates one.
+        # The buffer may contain a complete marker although there is no matcher, because the machine may need
+        # more characters before it creates a matcher.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
@@ -327,7 +327,7 @@ class Machine:
     def begin_output(self) -> None:
         """Mark the end of the prompt, so that the calls of the output are counted from 0."""
         call = self._call
-        # A complete call without closing markers would otherwise end only with the first input of the output.
+        # End a complete call without closing markers.  Otherwise the output would end this call.
         if call is not None and call.needs_no_closer:
             call.close()
             self._leave_call(call)
@@ -402,8 +402,8 @@ class Machine:
     def _read(self, *, final: bool) -> None:
         """Emit events for as much of the buffer as possible.
 
-        Each branch reads in one mode.  It returns False if it needs more input, and True if the machine may
-        continue in another mode.
+        Each branch reads in one mode.  A branch returns False if it needs more input, and True if the machine
+        may continue in another mode.
 
         :param final: no more input follows, so nothing may stay undecided.
         """
@@ -442,8 +442,8 @@ class Machine:
     def _read_text(self, at: int, final: bool) -> bool:
         """Read text up to a marker that begins or ends an element.  The search for markers starts at ``at``.
 
-        The input from the current position up to ``at`` is certainly text.  It is not emitted at once, so
-        that text with many false markers in it still becomes a single event.
+        The input from the current position up to ``at`` is certainly text.  This text is emitted
+        later, so that text with many false markers still becomes a single event.
         """
         ledger = self.ledger
         buffer = ledger.buffer
@@ -468,8 +468,8 @@ class Machine:
             if (literal and self._state.fresh) or not (literal or final):
                 self._show_text(at)
                 if self._state.markers is not markers:
-                    # This was the first visible text.  Markers that are valid only in front of it are
-                    # ordinary text from here on, so search again with the markers of the new state.
+                    # This was the first visible text.  Markers that are valid only before visible
+                    # text are ordinary text from here on, so search again with the markers of the new state.
                     continue
                 if not literal:
                     return False
@@ -555,7 +555,7 @@ class Machine:
 
         First, the programs that are not allowed at this position are ruled out.  Then ``quick_match`` uses
         the next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
-        created.  It may need more input, and ``_resume_matcher`` then continues it.
+        created.  If the matcher needs more input, ``_resume_matcher`` continues it later.
         """
         ledger = self.ledger
         programs = entry.programs
@@ -593,7 +593,7 @@ class Machine:
         return _IS_TEXT
 
     def _in_mid_line(self, at: int) -> bool:
-        """Return whether other text precedes index ``at`` in the same line."""
+        """Return whether other text precedes index ``at`` on the same line."""
         ledger = self.ledger
         before = ledger.buffer[at - 1] if at > ledger.position else ledger.last_character
         if not before or before == "\n":
@@ -686,7 +686,7 @@ class Machine:
         return not self._between_calls or self._section is None or self._section.bare
 
     def _accepts(self, matcher: Matcher) -> bool:
-        """Return whether to accept the beginning of a call that matched, given the tools of the request."""
+        """Return whether to accept the matched beginning of a call, given the tools of the request."""
         program = matcher.program
         if program.action != CALL:
             return self._is_header(matcher) if program.action == FRAME else not matcher.confirmed_by_end
@@ -719,7 +719,7 @@ class Machine:
     def _suspend(self, matcher: Matcher) -> None:
         """Keep a matcher until more input arrives.
 
-        If it has read a long part of an envelope, set this input aside.
+        If the matcher has read a long part of an envelope, set this part aside.
         """
         self._matcher = matcher
         if matcher.envelope is not None and matcher.offset > BOUND:
@@ -751,7 +751,7 @@ class Machine:
         return self._read_text(self.ledger.position + 1, final)
 
     def _commit(self, matcher: Matcher, answer: int) -> None:
-        """Process the answer ``MATCH`` or ``CUT`` of a matcher at the current position."""
+        """Process the result ``MATCH`` or ``CUT`` of a matcher at the current position."""
         ledger = self.ledger
         if answer == CUT:
             if matcher.cut_in_head:
@@ -783,7 +783,7 @@ class Machine:
             ledger.emit_markup("dropped", matcher.offset)
 
     def _report_cut_head(self, detail: str, end: int) -> None:
-        """Remove an incomplete beginning of a call at the end of the input, up to index ``end``."""
+        """Remove the incomplete beginning of a call, up to index ``end``."""
         self.ledger.diagnose("cut_head", detail)
         self.ledger.emit_markup("cut", end - self.ledger.position)
 
@@ -1014,7 +1014,7 @@ class Machine:
         """Start reading the arguments of a call.
 
         :param opened: the section that this call opened, or None.
-        :param frame: the form of messages with headers, if the call is the body of such a message; else None.
+        :param frame: the form of the message whose body is this call; None if there is no such message.
         """
         if self._section is None:
             resync = self._compiled.follow.resync
@@ -1038,9 +1038,9 @@ class Machine:
         self._call = None
         self._reasoning_closed = True
         section = self._section
-        # A model that leaves out the opening marker of a section may do so again in front of the next call.
-        # Such a call is recognised only if there was no visible text, so a call without the marker must not
-        # be recorded as visible text.
+        # A model that leaves out the opening marker of a section may do so again before the next call.
+        # A call without this marker is recognised only if there was no visible text, so the call that has
+        # ended must not be recorded as visible text.
         may_be_missing_again = section is not None and section.anchored and bool(section.missing_opener)
         if self._state.channel == "content" and not may_be_missing_again:
             self._note_visible_text()

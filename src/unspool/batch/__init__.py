@@ -1,8 +1,8 @@
 """Parsing, rendering and conversion of model outputs in tables.
 
-A bad row does not raise an exception.  Instead, that row has false in the column ``ok``, the error message in
-``error`` and the parser's diagnostics in ``diagnostics``.  A mistake that affects all rows, such as
-a missing column, raises ``UsageError``.
+A bad row does not raise an exception.  In this row, ``ok`` is false, ``error`` contains the error message,
+and ``diagnostics`` contains the parser's diagnostics.  A mistake that affects all rows, such as a missing
+column, raises ``UsageError``.
 
 >>> import pyarrow
 >>> text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
@@ -21,7 +21,7 @@ import pyarrow as pa
 from ..dialects import Dialect
 from ..parser import ToolList
 from ._arrow_columns import PARSED
-from ._render_rows import RowWriter, convert_rows, render_rows
+from ._render_and_convert_rows import RowWriter, convert_rows, render_rows
 from .parse_rows import Column, ParseOptions, RowOptions, RowReader
 
 __all__ = [
@@ -43,7 +43,7 @@ def parse_batch(
     first_row: int = 0,
     **options: Unpack[ParseOptions],
 ) -> pa.RecordBatch:
-    """Parse every output in a batch; return a batch that has one row per output and the ``PARSED`` columns.
+    """Parse every output in a batch; return a batch with one row per output and the ``PARSED`` columns.
 
     :param batch: a record batch or a table; the result has the same type.
     :param dialect: the dialect of all rows, or a ``Column`` that contains the dialect of each row.
@@ -105,7 +105,7 @@ def convert_batch(
 
     The result has the columns ``converted``, ``ok`` and ``error``.  With ``verify``, each converted text is
     parsed again with the row's tools.  If the result differs from the original message, the row has an error
-    instead of a converted text.  A row with malformed or truncated calls also has an error.
+    instead of a converted text.  Malformed or truncated calls are errors, too.
     """
     reader = RowReader(dialect, **options)
     writer = RowWriter(to, verify=verify, keep=options.get("keep", ()), name="converted")
@@ -113,7 +113,7 @@ def convert_batch(
 
 
 def _apply(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
-    """Apply ``work`` to a batch and its row numbers; if ``batch`` is a table, to each batch of the table."""
+    """Apply ``work`` to a batch, or to each batch of a table, with the row numbers."""
     if not isinstance(batch, pa.Table):
         return work(batch, range(row, row + batch.num_rows))
     batches = batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]

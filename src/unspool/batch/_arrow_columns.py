@@ -81,7 +81,7 @@ def _lists(type_: pa.StructType, offsets: list[int], fields: Sequence[list[Any]]
     """Build a column of lists of structs.
 
     :param offsets: the index of the first struct of each list, followed by the total number of structs.
-    :param fields: for each field, its values in all structs.
+    :param fields: the values of each field in all structs.
     """
     buffers = [None, _numbers(offsets, "i")]
     members = _EMPTY[type_] if not fields[0] else _structs(type_, fields)
@@ -99,7 +99,7 @@ def _structs(type_: pa.StructType, fields: Sequence[list[Any]]) -> pa.Array:
 
 
 def _numbers(values: list[int], code: str) -> pa.Buffer:
-    """Pack integers into a buffer; this is faster than ``pa.array``, which checks the type of each value."""
+    """Pack integers into a buffer, which is faster than ``pa.array`` because no types are checked."""
     return pa.py_buffer(numbers(code, values))
 
 
@@ -117,7 +117,7 @@ def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     """Build a column of any type except text; for text, use ``strings``."""
     try:
         if not values or (values[0] is values[-1] and values.count(values[0]) == len(values)):
-            return _repeated(values, type_)  # equal values are frequent; a repeated scalar is much faster
+            return _repeated(values, type_)  # repeating a scalar is much faster
         column = pa.array(values, type_)
     except UnicodeEncodeError:
         column = pa.array([_escaped(value) for value in values], type_)

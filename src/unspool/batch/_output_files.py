@@ -1,4 +1,4 @@
-"""Writing of output files: a file gets its final name only when it is complete."""
+"""Writing of output files, which get their final names only when they are complete."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read_json(path: Path) -> Any:
 
 
 def digest_of(path: Path, record: object) -> str:
-    """Return one digest of the contents of an output file and of its record (the part's statistics)."""
+    """Return one digest of both an output file and its record (the part's statistics)."""
     found = hashlib.blake2b(json.dumps(record, sort_keys=True).encode(), digest_size=16)
     with regular_file(path) as file:
         while chunk := file.read(1 << 20):
@@ -147,7 +147,7 @@ class _ArrowFile:
 class _JsonLinesFile:
     """Writer for JSON lines, one object per row.
 
-    JSON text in a column is written as the value that it represents.  The members of the object in the column
+    If a column contains JSON text, the represented value is written.  The members of the object in the column
     ``other`` are added to the row's object.
     """
 

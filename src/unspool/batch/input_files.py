@@ -43,7 +43,7 @@ _FORMATS: Final[dict[str, Format]] = {
     ".ipc": "arrow",
 }
 _MAX_ROWS: Final = 256
-"""Maximum number of rows per batch; small, because a single row may contain a megabyte of text."""
+"""Maximum number of rows per batch, which is small because a row may contain a megabyte of text."""
 _MAX_BATCH_BYTES: Final = 4 << 20
 """Maximum total size of the lines in a batch, in bytes."""
 _MAX_LINE_BYTES: Final = 32 << 20
@@ -57,7 +57,7 @@ _DIGEST_CHUNK: Final = 1 << 16
 OTHER: Final = "other"
 """Name of the column for data that fits no other column: unknown object members, and non-object lines."""
 _JSON: Final = {b"unspool": b"json"}
-"""Metadata for a text column whose values are JSON."""
+"""Metadata that marks a text column as containing JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Part:
     lines: bytes | None = field(default=None, repr=False)
     """The text of the part's lines if the input file is large and compressed; otherwise None.
 
-    A worker cannot seek in a compressed file, so the lines are read while the file is split.
+    Workers cannot seek in compressed files, so these lines are read while the file is split.
     """
 
     @property
@@ -121,7 +121,7 @@ def find_inputs(paths: Iterable[str]) -> list[Input]:
     """Return the input files in order; a directory is replaced by all its files that have a known suffix."""
     found: list[Path] = []
     for name in paths:
-        path = Path(name).absolute()  # absolute, because workers on a cluster have another working directory
+        path = Path(name).absolute()  # absolute, because workers on a cluster have other working directories
         if path.is_dir():
             found += sorted(one for one in path.iterdir() if _is_input(one))
         elif path.is_file():
@@ -246,7 +246,7 @@ def _common_kind(kinds: set[str]) -> str:
 
 
 def cut(number: int, one: Input, size: int) -> Iterator[Part]:
-    """Yield the parts of an input, in order; each is about ``size`` bytes of its file."""
+    """Yield the parts of an input in order; each part has about ``size`` bytes of the file."""
     kind, compression = one.suffixes
     if kind != "jsonl":
         return _split_by_weight(number, _weights(one, kind), size)
@@ -383,10 +383,10 @@ def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
 
 
 def _next_line(file: BinaryIO, limit: float = math.inf) -> tuple[bytes, int]:
-    """Read the next line; return its text, cut if it is too long, and the length of the whole line.
+    """Read the next line; return its text and its length.
 
-    If a line is too long, only its start is returned, and the rest is skipped in chunks.  At most about
-    ``limit`` bytes of the line are read.
+    If a line is too long, only its start is returned, and the rest is skipped in chunks.  Reading stops after
+    about ``limit`` bytes.
     """
     line = file.readline(_MAX_LINE_BYTES + 1)
     if not _is_too_long(line) or line.endswith(b"\n"):
@@ -395,7 +395,7 @@ def _next_line(file: BinaryIO, limit: float = math.inf) -> tuple[bytes, int]:
 
 
 def _skip_line(file: BinaryIO, limit: float) -> int:
-    """Skip the rest of a line, but at most about ``limit`` bytes; return the number of skipped bytes."""
+    """Skip the rest of a line, but stop after about ``limit`` bytes; return the number of skipped bytes."""
     skipped = 0
     while skipped < limit and (piece := file.readline(_DIGEST_CHUNK)):
         skipped += len(piece)

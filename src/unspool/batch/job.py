@@ -27,7 +27,7 @@ from ..errors import UsageError
 from ..models.sources.load_tokenizer import find_tokenizer_file, load_tokenizer
 from ..policies import policies_from_text
 from ._output_files import TEMPORARY, digest_of, part_file, read_json, write_json
-from ._render_rows import RowWriter, convert_rows
+from ._render_and_convert_rows import RowWriter, convert_rows
 from .input_files import OTHER, Input, Part, Rows, read
 from .parse_rows import Column, RowReader
 
@@ -42,7 +42,7 @@ _MAX_ERRORS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a job; most options can be given as one value for all rows, or as the name of a column."""
+    """Options of a job; most options are one value for all rows, or the name of a column with the values."""
 
     dialect: str = ""
     dialect_column: str = ""
@@ -111,7 +111,7 @@ def tokenizer_file(directory: str) -> Path:
     """Return the path of the tokenizer file in a model directory."""
     file = find_tokenizer_file(Path(directory))
     if file is None:
-        raise UsageError(f"{directory} has no tokenizer.json and no tekken.json: give a model directory")
+        raise UsageError(f"{directory} has no tokenizer.json and no tekken.json: pass a model directory")
     return file
 
 
@@ -134,7 +134,7 @@ class Job:
         return Path(self.out) / DONE / f"{part.name}.json"
 
     def done(self, part: Part) -> Record | None:
-        """Return the record of a finished part; None if there is no record, or if a file was changed."""
+        """Return the record of a finished part; None if the record is missing or a file was changed."""
         try:
             record: Record = read_json(self.record(part))
             digest = record.pop("digest")
@@ -262,7 +262,7 @@ class Counts:
         self._keep_slowest(tuple(row) for row in record["slowest"])
 
     def stable(self) -> dict[str, Any]:
-        """Return the statistics that are the same in every run of the job, so without timings."""
+        """Return the statistics that are equal in every run of the job, which excludes timings."""
         found = {name: value for name, value in asdict(self).items() if name != "slowest"}
         return {
             name: dict(sorted(value.items())) if isinstance(value, dict) else value

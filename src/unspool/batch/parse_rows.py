@@ -21,7 +21,7 @@ from ..errors import UsageError
 from ..events import FinishReason
 from ..message import Message
 from ..parser import Parser, ToolList, parse
-from ..policies import Policies
+from ..policies import PolicyChoice, as_policies
 from ..tokens import label_tokens
 from ._arrow_columns import decode_column, parsed_arrays, parsed_schema
 from .input_files import other_values
@@ -47,17 +47,17 @@ class Column:
 
 
 class RowOptions(TypedDict, total=False):
-    """Options for reading rows; an option that is not a ``Column`` applies to all rows."""
+    """Options for reading rows; an option applies to all rows unless it is a ``Column``."""
 
     text: str
     """The column that contains the outputs (default: ``text``)."""
     tools: ToolList | Column | None
-    """The tools of the request; a column must contain them as JSON text or as lists of structs."""
+    """The tools of the request; a column must contain tools as JSON text or as lists of structs."""
     prompt: str | Sequence[int] | Column | None
     """The end of the prompt: text, or token ids if the outputs are token ids."""
     finish_reason: FinishReason | Column | None
     """The reason why generation stopped."""
-    policies: Policies | None
+    policies: PolicyChoice | None
     """The parser's policies."""
     key: str | None
     """The column whose value identifies a row and determines the row's call ids.  By default, call ids are
@@ -106,7 +106,7 @@ class RowReader:
         tools: ToolList | Column | None = None,
         prompt: str | Sequence[int] | Column | None = None,
         finish_reason: FinishReason | Column | None = None,
-        policies: Policies | None = None,
+        policies: PolicyChoice | None = None,
         key: str | None = None,
         pad: int | None = None,
         labels: bool = False,
@@ -120,7 +120,7 @@ class RowReader:
         if token_ids and isinstance(prompt, str):
             raise UsageError("the outputs are token ids, so the prompt must be token ids, too")
         if not isinstance(tools, Column):
-            # Tools for all rows are checked here.  Otherwise every row would report the same mistake.
+            # Check tools for all rows here; otherwise every row would report the same mistake.
             tools = None if tools is None else as_tools(tools)
         self.source = token_ids or text
         self.by_ids = bool(token_ids)
@@ -130,7 +130,7 @@ class RowReader:
         self.tools = tools
         self.prompt = prompt
         self.finish_reason = finish_reason
-        self.policies = policies
+        self.policies = as_policies(policies)
         self.key = key
         self.labels = labels
         self.keep = keep
@@ -309,13 +309,13 @@ def column(batch: pa.RecordBatch, name: str, errors: dict[int, str]) -> list[Any
 
 def texts(batch: pa.RecordBatch, name: str, errors: dict[int, str]) -> list[str | None]:
     """Return the values of a text column; the parameters are the same as for ``column``."""
-    found = _column(batch, name)
-    kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
+    data = _column(batch, name)
+    kind = data.type.value_type if pa.types.is_dictionary(data.type) else data.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
         if pa.types.is_null(kind):
-            return [None] * len(found)
-        raise UsageError(f"the column {name!r} has the type {found.type}; it must be text")
-    return decode_column(found, name, errors)
+            return [None] * len(data)
+        raise UsageError(f"the column {name!r} has the type {data.type}; it must be text")
+    return decode_column(data, name, errors)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -326,29 +326,29 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     return batch.column(number)
 
 
-def _lists(found: pa.Array, name: str) -> list[Any]:
-    """Return the token ids of each row; if possible, as views of the column's memory instead of copies."""
-    kind = found.type
+def _lists(data: pa.Array, name: str) -> list[Any]:
+    """Return the token ids of each row, if possible without copying the column's memory."""
+    kind = data.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (is_list or pa.types.is_fixed_size_list(kind)) or not pa.types.is_integer(kind.value_type):
         raise UsageError(f"the column {name!r} has the type {kind}; it must be lists of token ids")
-    if not is_list or found.values.null_count:
-        rows: list[Any] = found.to_pylist()
+    if not is_list or data.values.null_count:
+        rows: list[Any] = data.to_pylist()
         return rows
-    offsets = found.offsets.to_pylist()
-    ids = _integers(found.values)
+    offsets = data.offsets.to_pylist()
+    ids = _integers(data.values)
     return [
         ids[offsets[row] : offsets[row + 1]] if valid else None
-        for row, valid in enumerate(found.is_valid().to_pylist())
+        for row, valid in enumerate(data.is_valid().to_pylist())
     ]
 
 
-def _integers(found: pa.Array) -> memoryview:
-    """Return a view of an integer column without nulls; ``to_numpy`` is not used because it needs NumPy."""
-    width = found.type.bit_width // 8
-    formats = _UNSIGNED if pa.types.is_unsigned_integer(found.type) else _SIGNED
-    start, end = found.offset * width, (found.offset + len(found)) * width
-    return memoryview(found.buffers()[1] or b"")[start:end].cast("B").cast(formats[width])
+def _integers(data: pa.Array) -> memoryview:
+    """Return a view of an integer column without nulls, but without ``to_numpy``, which needs NumPy."""
+    width = data.type.bit_width // 8
+    formats = _UNSIGNED if pa.types.is_unsigned_integer(data.type) else _SIGNED
+    start, end = data.offset * width, (data.offset + len(data)) * width
+    return memoryview(data.buffers()[1] or b"")[start:end].cast("B").cast(formats[width])
 
 
 def values(batch: pa.RecordBatch, option: object, errors: dict[int, str]) -> list[Any]:
@@ -370,7 +370,7 @@ def parse_tools(text: str) -> ToolList:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Remove null members, because Arrow adds them for fields that occur only in other rows."""
+    """Remove null members, which Arrow adds for fields that occur only in other rows."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):
@@ -400,13 +400,13 @@ def kept_columns(
 
 
 def append_columns(
-    batch: pa.RecordBatch, kept: Iterable[str], schema: pa.Schema, arrays: Sequence[pa.Array]
+    batch: pa.RecordBatch, names: Iterable[str], schema: pa.Schema, arrays: Sequence[pa.Array]
 ) -> pa.RecordBatch:
-    """Return a batch that contains the kept columns, followed by the new columns."""
-    old = [_column(batch, name) for name in kept]
+    """Return a batch that contains the names columns, followed by the new columns."""
+    old = [_column(batch, name) for name in names]
     if not old and not batch.schema.metadata:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    fields = [batch.schema.field(name) for name in kept]
+    fields = [batch.schema.field(name) for name in names]
     metadata = {**(batch.schema.metadata or {}), **(schema.metadata or {})}
     return pa.RecordBatch.from_arrays(
         [*old, *arrays], schema=pa.schema([*fields, *schema], metadata=metadata or None)

@@ -1,7 +1,7 @@
 """Parsing of tables on a Ray cluster.
 
-Ray is imported only when it is used.  Every node needs unspool.  ``unspool batch --ray`` also needs a file
-system that all nodes share.
+Ray is imported only when it is used.  unspool must be installed on every node.  ``unspool batch --ray`` also
+needs a file system that all nodes share.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class Processes:
     """Worker processes on this machine; they exit when the main process ends, even if it is killed."""
 
     def __init__(self, jobs: int) -> None:
-        self.capacity = jobs + 1  # one more part, so that no process waits for its next part
+        self.capacity = jobs + 1  # one more part than processes, so that no process has to wait for a part
         self._pool = ProcessPoolExecutor(
             jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent
         )

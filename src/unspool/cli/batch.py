@@ -209,8 +209,8 @@ def job_of(options: argparse.Namespace) -> Job:
     }
     named = {name: kind for name, kind in types.items() if name}
     if inputs[0].suffixes[0] == "jsonl":
-        # The columns of a JSON lines file are taken from its first lines.  A column that occurs in none of
-        # these lines is probably a typo.
+        # The columns of a JSON lines file are taken from the file's first lines.  The name of a column that
+        # does not occur in these lines is probably a typo.
         missing = sorted(name for name in named if name not in plain.names)
         if missing and len(plain.names) > 1:
             existing = ", ".join(plain.names[:-1])
@@ -229,7 +229,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
     dialect, dialect_column = _dialect(options.dialect, columns)
     tools, tools_column = _tools(options.tools, columns)
     if options.prompt is not None and options.prompt_column:
-        raise UsageError("--prompt and --prompt-column are mutually exclusive: give only one")
+        raise UsageError("--prompt and --prompt-column are mutually exclusive: pass only one")
     return Options(
         dialect=dialect,
         dialect_column=dialect_column,
@@ -256,7 +256,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
 
 
 def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the dialect of all rows, or the column that contains each row's dialect; the other is empty."""
+    """Return a dialect for all rows and an empty string, or an empty string and the column of dialects."""
     try:
         return find(name).name, ""
     except UnknownDialect as error:
@@ -266,7 +266,7 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return JSON text with the tools for all rows, or the column that contains tools; the other is empty."""
+    """Return JSON tools for all rows and an empty string, or an empty string and the column of tools."""
     from ..batch.parse_rows import RowError, parse_tools
 
     if not name or name in columns:

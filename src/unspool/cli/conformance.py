@@ -19,7 +19,7 @@ from ..errors import UsageError
 
 if TYPE_CHECKING:
     from ..conformance.case_format import TestCase
-    from ..conformance.parser_adapters import Adapter
+    from ..conformance.parser_interface import Adapter
     from ..conformance.runner import CaseResult, Report
     from ..conformance.scenarios import Inapplicable
 
@@ -139,7 +139,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     """Merge the results of several runs into one report."""
-    from ..conformance.result_files import merge_results
+    from ..conformance.result_format import merge_results
 
     if not (options.html or options.json):
         raise UsageError("no output was requested: pass --html or --json")
@@ -215,7 +215,7 @@ _AdapterFactory: TypeAlias = "Callable[[], Adapter]"
 
 def _adapters(options: argparse.Namespace) -> Iterator[_AdapterFactory]:
     from ..conformance.external_program import Program
-    from ..conformance.parser_adapters import from_factory, unspool_adapter
+    from ..conformance.parser_interface import from_factory, unspool_adapter
 
     if options.unspool or not (options.command or options.factory):
         yield unspool_adapter

@@ -34,7 +34,7 @@ Kind: TypeAlias = Literal["reasoning", "content", "call", "markup"]
 
 
 class ShownCall:
-    """The part of a call that has arrived so far."""
+    """A call as far as it has arrived."""
 
     __slots__ = ("arguments", "name", "status")
 
@@ -45,7 +45,7 @@ class ShownCall:
 
 
 class Show:
-    """Demonstration that parses one output in small pieces, and keeps the state that a view displays."""
+    """Demonstration that parses one output in small pieces, and stores the state for a view."""
 
     def __init__(self, recording: SampleOutput) -> None:
         self.recording = recording
@@ -124,9 +124,9 @@ class Show:
 # -- plain lines
 
 
-def play_plain(shown: Iterable[SampleOutput], out: TextIO, speed: float) -> None:
-    """Write the parsed outputs as labelled lines, as soon as the parser emits events."""
-    for number, recording in enumerate(shown):
+def play_plain(samples: Iterable[SampleOutput], out: TextIO, speed: float) -> None:
+    """Write labelled lines for each output, as soon as the parser emits events."""
+    for number, recording in enumerate(samples):
         if number:
             out.write("\n")
         out.write(f"{_title(recording.dialect)}\n{recording.shows}\n")
@@ -208,7 +208,7 @@ _MARKS: Final = {
 }
 
 
-def play_live(shown: Sequence[SampleOutput], speed: float) -> None:
+def play_live(samples: Sequence[SampleOutput], speed: float) -> None:
     """Show parsed outputs on the terminal.
 
     Enter skips to the end of an output or to the next output, and q quits.
@@ -220,9 +220,9 @@ def play_live(shown: Sequence[SampleOutput], speed: float) -> None:
         raise UsageError("the live demo needs rich: pip install 'unspool[cli]', or use --plain") from None
     console = Console(file=terminal(sys.stdout))
     with Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
-        for number, recording in enumerate(shown, 1):
+        for number, recording in enumerate(samples, 1):
             show = Show(recording)
-            place = f"{number}/{len(shown)}"
+            place = f"{number}/{len(samples)}"
             skipping = False
             for _ in show.play():
                 if skipping:
@@ -232,7 +232,7 @@ def play_live(shown: Sequence[SampleOutput], speed: float) -> None:
                 if key == "q":
                     return
                 skipping = key == "enter"
-            ending = "enter: next" if number < len(shown) else "enter ends"
+            ending = "enter: next" if number < len(samples) else "enter ends"
             live.update(screen(show, place, f"{ending}, q quits"), refresh=True)
             if keys.wait(None) == "q":
                 return
@@ -264,7 +264,7 @@ def screen(show: Show, place: str, hint: str) -> Layout:
 
 
 def _raw(show: Show) -> RichText:
-    """Return the input so far, coloured by kind, with a highlight on the text that is held back."""
+    """Return the input so far, coloured by kind, with the held-back text highlighted."""
     from rich.text import Text as RichText
 
     text = RichText(show.raw)
@@ -321,7 +321,7 @@ class Keys:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)
 
     def wait(self, seconds: float | None) -> str:
-        """Wait for Enter or q and return ``enter`` or ``q``; return an empty string after a timeout."""
+        """Wait for Enter or q, and return ``enter``, ``q`` or, after a timeout, an empty string."""
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())

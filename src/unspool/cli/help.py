@@ -99,10 +99,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 _SCREEN: Final = 80
 """Assumed width of the terminal, in columns."""
 _NEXT: Final = {
-    "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds a model's",
+    "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds the dialect of a model",
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
 }
-"""Mapping from the name of a missing argument to a hint about its values."""
+"""Mapping from an argument's name to a hint about its values, for when the argument is missing."""
 
 
 def front_page() -> str:
@@ -135,7 +135,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments; reject unknown options here instead of in argparse, to suggest similar options."""
+        """Parse arguments; reject unknown options with a suggestion, which argparse would not make."""
         found, rest = super().parse_known_args(args, namespace)
         if rest and rest[0].startswith("-"):
             self.error(
@@ -154,8 +154,8 @@ class CommandParser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
 
-def _suggestion(word: str, known: Sequence[str] | Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(word, known, n=2, cutoff=0.5)
+def _suggestion(word: str, words: Sequence[str] | Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(word, words, n=2, cutoff=0.5)
     return f": did you mean {' or '.join(near)}?" if near else ""
 
 
@@ -174,7 +174,7 @@ def describe(root: argparse.ArgumentParser) -> None:
 
 def commands(root: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Yield the path (such as ``export dialects``) and the argument parser of every subcommand."""
-    for action in root._actions:  # noqa: SLF001 - argparse has no public way to list what was declared
+    for action in root._actions:  # noqa: SLF001 - argparse has no public list of its actions
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for name, parser in action.choices.items():
                 yield f"{path} {name}".strip(), parser

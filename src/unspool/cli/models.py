@@ -11,7 +11,7 @@ from pathlib import Path
 from .._core.explain_dialect import explain, hold_back, kind, markers
 from .._core.terminal_escaping import visible
 from ..dialects import Dialect, list_dialects
-from ..errors import UnknownDialect, UsageError
+from ..errors import UnknownDialect
 from .help import CommandParser
 from .output import print_page, print_rows, terminal, to_json
 
@@ -68,7 +68,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
 def _dialects(options: argparse.Namespace) -> int:
     """List all dialects, one per line; in a pipe, columns are separated by tabs.
 
-    With a model's name or the start of a name, list the dialects of matching models with the reasons.
+    With a model's name, or the start of a name, list only the dialects of matching models, with reasons.
     """
     if options.model is not None:
         return _list_models(options.model, as_json=options.json)
@@ -145,22 +145,12 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _detect(options: argparse.Namespace) -> int:
     """Print the dialect of a model and the evidence; the exit code is 1 if the dialect is unknown."""
-    from ..dialects.model_names import known_model
     from ..models.detection.detect_dialect import detect_dialect
     from ..models.doctor.report import detection_page
     from ..models.sources import find_source
     from ..models.sources.special_tokens import load_vocabulary
 
-    try:
-        model = find_source(options.source)
-    except UsageError as error:
-        known = known_model(options.source)
-        if known is None:
-            raise
-        raise UsageError(
-            f"{error}. Its name suggests the dialect {known.dialect.name}: "
-            f"run `unspool dialects {options.source}` for the reason"
-        ) from error
+    model = find_source(options.source)
     model = replace(model, vocabulary=load_vocabulary(model))
     found = detect_dialect(model)
     if options.json:

@@ -1,4 +1,4 @@
-"""Output of commands as JSON, or as Markdown that is formatted if the output is a terminal.
+"""Output of commands, as JSON or as Markdown, which is formatted on a terminal.
 
 Printed text may come from an untrusted file, so control characters are escaped on standard output and
 standard error while a command runs.  ``terminal`` returns the original stream without escaping.
@@ -51,7 +51,7 @@ def visible_output() -> Iterator[None]:
 def terminal(stream: TextIO) -> TextIO:
     """Return the original stream without escaping, for terminal control sequences.
 
-    Untrusted text must be passed through ``visible`` before it is written to this stream.
+    Before you write untrusted text to this stream, pass it through ``visible``.
     """
     found: TextIO = getattr(stream, "terminal", stream)
     return found
@@ -77,7 +77,7 @@ def _print_markdown(text: str) -> None:
 
 
 def print_rows(rows: Iterable[Sequence[str]], header: Sequence[str]) -> None:
-    """Print a table: on a terminal with a header and aligned columns, otherwise as tab-separated values."""
+    """Print a table: with a header and aligned columns on a terminal, otherwise as tab-separated values."""
     if not sys.stdout.isatty():
         for row in rows:
             print(*row, sep="\t")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from .._core.schema.tools import Tools, as_tools
 from ..errors import UsageError
 from ..events import Event
 from ..message import Message
@@ -18,7 +19,7 @@ from ..policies import policies_from_text
 from .output import to_json
 
 _CHUNK_BYTES = 1 << 16
-"""Maximum number of bytes per read; a pipe returns the bytes that are available, without waiting for more."""
+"""Maximum number of bytes per read; reading from a pipe returns available bytes without waiting for more."""
 
 
 def add_arguments(parse: argparse.ArgumentParser) -> None:
@@ -64,17 +65,22 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_tools(name: str) -> list[dict[str, object]]:
-    """Read the list of tools in a JSON file; ``Parser`` checks the tools later."""
+def _read_tools(name: str) -> Tools:
+    """Read a list of tools from a JSON file."""
+    text = "".join(_read(name))
     try:
-        value = json.loads("".join(_read(name)))
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
     if isinstance(value, dict):
         value = value.get("tools")
     if not isinstance(value, list):
         raise UsageError(f"{name} must contain a list of tools, or an object with 'tools'")
-    return value
+    try:
+        return as_tools(value)
+    except UsageError as error:
+        fault = str(error).partition(";")[0]
+        raise UsageError(f"{name}: {fault}; expected the list of tools of a request") from error
 
 
 def _read(name: str) -> Iterator[str]:
@@ -104,7 +110,7 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 def _flat(message: Message) -> dict[str, object]:
     fields = message.to_dict()
-    del fields["parts"]  # redundant: the other fields contain the same data
+    del fields["parts"]  # redundant, because other fields contain the same data
     return fields
 
 

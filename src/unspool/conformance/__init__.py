@@ -1,4 +1,4 @@
-"""Conformance suite for tool call parsers: tests of every dialect, with each output split in several ways.
+"""Conformance suite for tool call parsers, with tests of every dialect and of many ways to split outputs.
 
 ``unspool conformance run`` tests a parser.  The plug-in ``unspool.conformance.pytest_plugin`` tests a parser
 within another project's test suite.  Both are described in ``docs/conformance.md``.  In Python:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         json_schema,
     )
     from .external_program import Program
-    from .parser_adapters import InProcess, Request, Session, Unsupported, unspool_adapter
+    from .parser_interface import InProcess, Request, Session, Unsupported, unspool_adapter
     from .runner import run_suite
     from .scenarios import cases
 
@@ -57,13 +57,13 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "parser_adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
+    "parser_interface": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
     "runner": ("run_suite",),
     "scenarios": ("cases",),
     "external_program": ("Program",),
 }
-"""Mapping from a module's name to the public names that are imported from the module on first use. All other
-public names are imported from ``case_format``."""
+"""Mapping from each module to its public names, which are imported on first use. Names of ``case_format`` are
+imported at once."""
 
 
 def __getattr__(name: str) -> object:

@@ -36,8 +36,8 @@ SPLIT_COUNT: Final = 8
 RANDOM_COUNT: Final = 3
 """Number of variants that the chunking ``random`` has for each output."""
 MAX_PIECES: Final = 4000
-"""Maximum number of chunks per output; without a maximum, parsers that take quadratic time would be too
-slow."""
+"""Maximum number of chunks per output, because parsers that take quadratic time would otherwise be too slow.
+"""
 
 _TOKEN: Final = re.compile(r" ?[^\W\d_]{1,6}|\d{1,3}| ?[^\w\s]{1,3}|\s+|_|.", re.DOTALL)
 
@@ -66,7 +66,7 @@ def _split_in_two(text: str) -> Iterator[Chunks]:
 def _split_randomly(text: str) -> Iterator[Chunks]:
     rng = _seeded_random(text, "random")
     for longest in (3, 9, 40)[:RANDOM_COUNT]:
-        longest = max(longest, len(text) * longest // MAX_PIECES)  # noqa: PLW2901 - scaled up for huge texts
+        longest = max(longest, len(text) * longest // MAX_PIECES)  # noqa: PLW2901 - for huge texts
         cuts = [0]
         while cuts[-1] < len(text):
             cuts.append(min(len(text), cuts[-1] + rng.randint(0, longest)))
@@ -119,7 +119,7 @@ def _tokenize(text: str) -> list[str]:
         except UnicodeDecodeError:
             continue  # incomplete character: wait for its other bytes, as a detokenizer does
         pending = b""
-    # If the tokenizer normalized its input, the chunks would not add up to the original text.
+    # If the tokenizer has normalized its input, the chunks do not add up to the original text.
     return out if "".join(out) == text else _TOKEN.findall(text)
 
 

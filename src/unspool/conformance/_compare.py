@@ -147,7 +147,7 @@ class _CallAlignment:
         for extra in calls[at:]:
             self.differences.append(Difference("leak", f"unexpected call: {_format_call(extra)}"))
         if len(calls) > expected_count + sum(self.sent_as_calls.values()) or len(calls) < expected_count:
-            # If the number of calls is wrong, calls may be assigned to the wrong parts. So ignore differences
+            # With a wrong number of calls, calls may be assigned to the wrong parts. So ignore differences
             # within calls.
             reliable = [one for one in self.differences if one.name not in ("arguments", "whitespace")]
             count_detail = f"{len(calls)} calls, expected {expected_count}"
@@ -192,7 +192,7 @@ class _CallAlignment:
 
 
 def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
-    """Return whether a stream may send this call when a part of the output is truncated or malformed."""
+    """Return whether a stream may send this call for a truncated or malformed part of the output."""
     if part.kind == "fragment" or call.function.name != part.name:
         return False
     sent, whole = (
@@ -205,7 +205,7 @@ def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
 
 
 def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
-    """Return whether a client could execute the call with arguments that the model did not write.
+    """Return whether a client could run the call with other arguments than the model wrote.
 
     Clients treat empty arguments as an empty object.
     """
@@ -219,8 +219,8 @@ def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
 def json_value(text: str) -> tuple[str, object]:
     """Parse JSON text to a value that can be compared strictly.
 
-    The values of 1, 1.0, "1" and true are all different. Objects with the same keys in a different order are
-    different, too. Text that is not JSON equals only the same text.
+    The values of 1, 1.0, "1" and true are all different, and so are objects with another order of keys. Text
+    that is not JSON equals only the same text.
     """
     try:
         # Numbers are compared as text, because floats would lose digits, and Python refuses to parse an
@@ -276,7 +276,7 @@ def _format_call(call: ToolCall) -> str:
 class _TextComparison:
     """Comparison of the text in one channel with the expected segments.
 
-    The expected segments are searched from left to right. Between two segments, there may be whitespace and
+    The expected segments are looked up from left to right. Between two segments, there may be whitespace and
     the raw text of unfinished parts; any other text is a leak. A malformed call that the parser did not
     return as a call must be in the content, at least in part.
     """
@@ -333,7 +333,7 @@ class _TextComparison:
             self._add("leak", repr(rest))
 
     def _find(self, segment: str, at: int) -> tuple[int, int]:
-        """Return the span of a segment from ``at`` on; if none is found, ignore whitespace differences."""
+        """Return the span of a segment after ``at``; if there is no exact match, ignore whitespace."""
         start = self.text.find(segment, at)
         if start >= 0:
             return start, start + len(segment)
@@ -346,7 +346,7 @@ class _TextComparison:
 
 
 def _is_raw(text: str, part: Unfinished) -> bool:
-    """Return whether the text may come from an unfinished part whose markers a parser has removed."""
+    """Return whether the text may be an unfinished part from which the parser has removed markers."""
     rest, raw = _remove_whitespace(text), _remove_whitespace(part.raw)
     if part.kind == "fragment":  # the parser may have removed some markers
         characters = iter(raw)
@@ -371,7 +371,7 @@ def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> boo
 def _compare_order(
     parts: Sequence[tuple[Channel | Literal["call"], str]], positions: Sequence[StreamPosition]
 ) -> list[Difference]:
-    """Check that the parts arrived in the expected order, using the position after each delta."""
+    """Use the position after each delta to check that the parts arrived in the expected order."""
     path = [(0, 0, 0)]
     for kind, text in parts:
         content, reasoning, calls = path[-1]

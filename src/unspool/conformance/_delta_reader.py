@@ -1,4 +1,4 @@
-"""Decoder for a parser's deltas, which returns the message that a strict client would assemble.
+"""Decoder that assembles a parser's deltas to a message, as a strict client would.
 
 The deltas are decoded by ``unspool.wire.ChatStreamDecoder`` and must follow its rules. A parser is not a
 server, so this module adds the fields that a server would add: the role, the types of calls, missing ids, and

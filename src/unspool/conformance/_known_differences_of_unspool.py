@@ -66,4 +66,4 @@ RULINGS: Final[tuple[Ruling, ...]] = (
         ("command_r",),
     ),
 )
-"""All rulings and known defects; if several entries cover a case, the first of them is used."""
+"""All rulings and known defects; the first entry that covers a case is used."""

@@ -1,4 +1,4 @@
-"""Shrinking of a failing case: the search for the smallest case that fails in the same way.
+"""Shrinking of a failing case, which is a search for the smallest case that fails in the same way.
 
 The text of a case cannot be shortened directly, because the expected result of the shorter text would be
 unknown. Instead, the search makes the *scenario* smaller: it removes a part, or shortens a text or an
@@ -25,13 +25,14 @@ _VARIANTS: Final = 8
 """Maximum number of variants of a chunking that are tried for each smaller case."""
 
 FailurePredicate = Callable[[TestCase, Chunks], bool]
-"""Function that returns whether a case with these chunks fails in the same way as the original case."""
+"""Function that returns whether a case, split into these chunks, fails in the same way as the original case.
+"""
 
 
 def shrink(
     case: TestCase, chunking: str, chunks: Chunks, fails: FailurePredicate, max_runs: int = MAX_RUNS
 ) -> tuple[TestCase, Chunks]:
-    """Return the smallest case that was found to fail in the same way, with its chunks.
+    """Return the smallest known case that fails in the same way, with its chunks.
 
     :param chunking: the chunking that failed; ``batch`` means that the output was not split.
     """
@@ -77,7 +78,7 @@ def _shrink_scenario(
 def _render_failing(
     scenario: Scenario, case: TestCase, chunking: str, budget: _Budget
 ) -> tuple[TestCase, Chunks] | None:
-    """Render a smaller scenario in the same dialect; return the case and its chunks if it also fails."""
+    """Render a smaller scenario in the same dialect; if the case still fails, return it with its chunks."""
     try:
         smaller = scenario.case(capabilities_of(case.dialect))
     except Exception:  # noqa: BLE001 - an edit may rely on the parts that were removed
@@ -93,7 +94,7 @@ def _render_failing(
 
 
 def _smaller_parts(parts: Sequence[ScenarioPart]) -> Iterator[list[ScenarioPart]]:
-    """Yield smaller lists of parts, in which one part is missing or smaller."""
+    """Yield lists in which one of the parts is missing or smaller."""
     for at in range(len(parts)):
         if len(parts) > 1:
             yield [*parts[:at], *parts[at + 1 :]]

@@ -1,8 +1,8 @@
 """Data model of the suite: test cases, parser output and test results.
 
 A :class:`TestCase` contains one model output, the request for this output, and the expected message. It is
-independent of any parser. A :class:`Run` is the execution of one case by one parser. Both are immutable
-values. Their JSON form is documented by :func:`json_schema`; ``from_json`` is the inverse of ``to_json``.
+independent of any parser. A :class:`Run` is the execution of one case by one parser. Both are immutable.
+:func:`json_schema` documents the JSON form of both, and ``from_json`` is the inverse of ``to_json``.
 
 A case contains the expected result in two forms. The flat fields (``expected_content``,
 ``expected_reasoning``, ``expected_tool_calls``) are the fields of a complete message. ``expected_order``
@@ -14,7 +14,7 @@ lists the same parts in the order of the output:
 ``{"unfinished": {...}}``    a truncated or malformed part that is not a call
 
 No format specifies the whitespace between two segments of the same channel. ``expected_content`` contains one
-plausible separator. Any other whitespace is accepted, but not the lack of whitespace between two words.
+plausible separator. Any other whitespace is accepted, but two words must not be joined.
 
 There are several correct ways to handle an *unfinished* part, because a stream cannot retract what it has
 already sent. The accepted results depend on the kind of the unfinished part:
@@ -85,8 +85,8 @@ class ToolCall:
     """Id of the call. In an expected call, None means that any id is accepted; otherwise it is the id that
     the model wrote."""
     verbatim: bool = False
-    """True for an expected call whose arguments the parser must return character for character, because the
-    model wrote them as JSON. Otherwise, only the JSON value of the arguments is compared.
+    """True for an expected call whose arguments the parser must return unchanged, because the model wrote
+    them as JSON. Otherwise, only the JSON value of the arguments is compared.
     """
 
     def to_json(self) -> Json:
@@ -247,7 +247,7 @@ class ExtractedToolCallInformation:
 class TestCase:
     """One model output, the request for this output, and the expected message."""
 
-    __test__: ClassVar = False  # not a test class, although pytest would collect it because of its name
+    __test__: ClassVar = False  # prevents pytest from collecting this class because of its name
 
     scenario_name: str
     """Name of the scenario, without the dialect, such as ``order/reasoning-text-call``."""
@@ -273,13 +273,12 @@ class TestCase:
     tool_choice: str | Json = "auto"
     start: StartState = "content"
     prompt: str | None = None
-    """End of the prompt. None means the usual end of the family's template, which opens neither reasoning nor
-    an answer."""
+    """End of the prompt. None stands for the usual end in the family's template, which opens neither
+    reasoning nor an answer."""
     finish_reason: FinishReason = "stop"
     """Reason why generation stopped, as reported by the backend."""
     n: int = 1
-    """Number of choices. If there are several choices, each of them has the same output, and their chunks are
-    interleaved."""
+    """Number of choices. Several choices have the same output, and their chunks are interleaved."""
     rule: str = ""
     """Description of the rule from which the expected result follows."""
 
@@ -420,7 +419,7 @@ def order_lines(message: ExtractedToolCallInformation) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Execution of one case by one parser, with one chunking.
+    """Execution of one case by one parser with one chunking.
 
     The status is first ``created``, then ``executed``, and finally a verdict such as ``passed``. Any other
     order raises ``UsageError``.

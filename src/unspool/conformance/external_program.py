@@ -56,7 +56,7 @@ each line. The protocol is:
    the parser does not determine it.
 
    ``error`` means that the parser raised an exception. ``unsupported`` names a feature that the parser does
-   not claim to support; such cases are not counted as failures.
+   not claim to support; the case does not count as a failure.
 
 If a program exceeds the time limit, exits, or writes a line that breaks this protocol, the suite kills the
 program, reports an error for the case, and starts the program again.
@@ -74,7 +74,7 @@ from typing import Any, Final
 
 from ..errors import UsageError
 from .case_format import DeltaMessage, Json, TestCase
-from .parser_adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
+from .parser_interface import Identity, ParserFailed, Reply, Unsupported, as_delta
 
 START_LIMIT: Final = 300.0
 """Time limit for the greeting in seconds; some programs need a minute for their imports."""
@@ -147,7 +147,7 @@ class Program:
         except OSError as error:
             raise UsageError(f"cannot run {' '.join(self._command)}: {error}") from error
         if isinstance(self._process.stdout, TextIOWrapper):
-            # Only a newline ends a line, because a carriage return is whitespace in JSON.
+            # A carriage return does not end a line, because it is whitespace in JSON.
             self._process.stdout.reconfigure(newline="\n")
         self._lines = queue.Queue()
         threading.Thread(target=_read_output, args=(self._process, self._lines), daemon=True).start()
@@ -199,7 +199,7 @@ def _read_output(process: subprocess.Popen[str], lines: queue.Queue[str | None])
         for line in process.stdout:
             lines.put(line)
     except ValueError:
-        pass  # the pipe was closed while it was being read
+        pass  # the pipe was closed during the read
     lines.put(None)
 
 

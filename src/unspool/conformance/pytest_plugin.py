@@ -1,7 +1,7 @@
 """Pytest plug-in, which runs the suite as part of another project's tests.
 
 ``pytest -p unspool.conformance.pytest_plugin --unspool-conformance mypackage.myparser:factory`` adds a test
-for every case in the dialects that the factory supports. Factories are described in ``parser_adapters.py``.
+for every case in the dialects that the factory supports. Factories are described in ``parser_interface.py``.
 Instead of ``-p``, a ``conftest.py`` can say ``pytest_plugins = ["unspool.conformance.pytest_plugin"]``.
 """
 
@@ -51,7 +51,7 @@ class Suite(pytest.Collector):
     def collect(self) -> Iterator[pytest.Item]:
         from ..errors import UsageError
         from .case_format import TestCase
-        from .parser_adapters import from_factory
+        from .parser_interface import from_factory
         from .runner import DEFAULT_CHUNKINGS, Runner
         from .scenarios import cases
 

@@ -90,7 +90,7 @@ class Board {
   }
 }
 
-// As _address in _report.py: escape everything but the slashes of scenarios.
+// As _address in report.py: escape everything but the slashes of scenarios.
 const addressOf = (parser, dialect, what) => "#/" + [parser, dialect, ...what.split("/")].map(encodeURIComponent).join("/");
 
 // Return the address in this page's escaping; the browser or a link may use another.
@@ -122,7 +122,7 @@ const filters = {
   },
 };
 
-// Return the class and the text of a cell, as Tally.appearance in _report.py.
+// Return the class and the text of a cell, as Tally.appearance in report.py.
 function look({ faults, policy, cases }) {
   if (faults) {
     const share = faults / cases;
@@ -224,7 +224,7 @@ function visible(text, blanks = false) {
   return [...out, plain];
 }
 
-// Return the chunks of a text from their lengths; chunks of an abbreviated text are given as text.
+// Return the chunks of a text from their lengths; an abbreviated text comes with its chunks as text.
 function chunksOf(text, chunks) {
   if (chunks.some((chunk) => typeof chunk === "string")) return chunks;
   const characters = [...text];

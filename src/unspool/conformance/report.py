@@ -5,12 +5,12 @@ This module writes the table of counts, in which every cell links to a URL fragm
 compressed blocks of JSON. When a fragment is opened, ``report.js`` unpacks the blocks and shows the
 corresponding results.
 
-Text from a model or a parser is inserted into the page in only two ways: through ``escape``, or in a block,
-from which the script creates text nodes but never markup. The page's content security policy forbids all
-other scripts and all connections.
+Text from a model or a parser is inserted into the page in only two ways: through ``escape``, or in a data
+block, from which the script creates only text nodes. The page's content security policy forbids all other
+scripts and all connections.
 
-A *known fault* of unspool is a deliberate difference that is marked as a defect. It counts as a fault, like a
-failure of another parser.
+A *known fault* of unspool is a ruling that is marked as a defect.  Like a failure of another parser, it
+counts as a fault.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _HERE: Final = Path(__file__).parent
 STATUSES: Final = ("failed", "known", "policy", "unsupported", "passed")
 """Statuses of a case on the page, from the worst to the best."""
 EVERY: Final = "*"
-"""Wildcard in the URL fragment of a cell; it stands for all dialects or all groups."""
+"""Wildcard in the URL fragment of a cell, for all dialects or all groups."""
 
 
 def html_report(results: Mapping[str, Any]) -> str:
-    """Return the HTML page for results in the format that ``result_files.py`` documents."""
+    """Return the HTML page for results in the format that ``result_format.py`` documents."""
     board = _Board(results)
     script, style = (_HERE.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css"))
     return Template(_HERE.joinpath("report.html").read_text("utf-8")).substitute(
@@ -106,7 +106,7 @@ class Tally:
         return ", ".join(f"{count} {word}" for word, count in words.items() if count) or "no cases"
 
     def appearance(self) -> tuple[str, str]:
-        """Return a cell's CSS class, which shows the worst outcome, and its text with the counts."""
+        """Return a cell's CSS class (its worst outcome) and the cell's text (the counts)."""
         if self.faults:
             share = self.faults / self.cases
             level = 1 + (share >= 0.1) + (share >= 0.34) + (share >= 0.67)
@@ -179,7 +179,7 @@ class _Board:
             yield f'<th scope="col" data-group="{name}"><abbr title="{title}">{name}</abbr></th>'
 
     def rows(self) -> Iterator[str]:
-        """Yield a table body for all dialects together, and one for each dialect, with a row per parser."""
+        """Yield one table body for all dialects together and one per dialect; a body has a row per parser."""
         for dialect in ({"name": EVERY, "models": ""}, *self._dialects):
             name, models = escape(dialect["name"]), escape(dialect["models"])
             head = "<b>all dialects</b>" if name == EVERY else f"<b>{name}</b> <small>{models}</small>"
@@ -217,7 +217,7 @@ def _address(*steps: str) -> str:
 
 
 def _command(results: Mapping[str, Any]) -> str:
-    """Return the command that produces a page with these results."""
+    """Return the command that produces these results."""
     return " ".join(
         [
             "unspool conformance run",
@@ -294,7 +294,7 @@ class _Numbering(dict[str, int]):
 def _details(
     results: Mapping[str, Any], dialect: str, entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the data block of a dialect, with the fields of results and cases that the index lacks."""
+    """Return the data block of a dialect: all fields of results and cases that are not in the index."""
     tools = _Numbering()
     return {
         "results": {

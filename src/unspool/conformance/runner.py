@@ -1,6 +1,6 @@
-"""Runner, which tests a parser with every case and every chunking.
+"""Runner that tests a parser with every case and every chunking.
 
-``result_files.py`` documents the format of the results.
+``result_format.py`` documents the format of the results.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, Final
 from .._version import __version__
 from ..dialects import get_dialect
 from ..errors import ProtocolError
-from . import _differences_of_other_parsers
+from . import _accepted_differences
 from ._chunkings import CHUNKINGS, Chunks, chunked
 from ._compare import MATCH, Difference, compare, diff, worse
 from ._delta_reader import DecodedStream, decode_stream
 from ._known_differences_of_unspool import RULINGS
 from ._shrink import shrink
 from .case_format import Json, Run, TestCase
-from .parser_adapters import Adapter, ParserFailed, Unsupported
-from .result_files import FORMAT, abbreviate, abbreviate_list
+from .parser_interface import Adapter, ParserFailed, Unsupported
+from .result_format import FORMAT, abbreviate, abbreviate_list
 from .scenarios import GROUPS, Inapplicable, cases
 
 BATCH: Final = "batch"
@@ -31,7 +31,7 @@ BATCH: Final = "batch"
 ALL_CHUNKINGS: Final = (BATCH, *CHUNKINGS)
 """All chunkings, including the non-streaming mode."""
 DEFAULT_CHUNKINGS: Final = tuple(chunking for chunking in ALL_CHUNKINGS if chunking != "two")
-"""All chunkings except ``two``, which needs up to a hundred runs per case."""
+"""All chunkings except ``two``, because it needs up to a hundred runs per case."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class CaseResult:
     status: str = "passed"
     """``passed``, ``failed``, ``xfailed`` or ``unsupported``."""
     worst: Run | None = None
-    """Run that led to the status of the case; for a passed case, the first run."""
+    """The run that determined the status of the case; for a passed case, the first run."""
     chunkings: dict[str, str] = field(default_factory=dict)
     """Mapping from the name of each chunking to the class of its difference."""
     reason: str = ""
@@ -121,7 +121,7 @@ class Runner:
         return result
 
     def _run_chunking(self, result: CaseResult, chunking: str) -> None:
-        """Run the variants of one chunking until a variant does not pass, and update the result."""
+        """Run the variants of a chunking until one does not pass, and update the result."""
         case = result.case
         result.chunkings[chunking] = "match"
         for chunks in chunked(case.model_output, "whole" if chunking == BATCH else chunking):
@@ -158,7 +158,7 @@ class Runner:
     def _find_reason(self, case: TestCase, difference: Difference, stream: DecodedStream | None) -> str:
         if self._identity.name == "unspool":
             return next((r.reason for r in RULINGS if r.covers(case, difference.name)), "")
-        return _differences_of_other_parsers.find_reason(case, stream) if stream is not None else ""
+        return _accepted_differences.find_reason(case, stream) if stream is not None else ""
 
     def _shrink(self, worst: Run) -> tuple[TestCase, Chunks] | None:
         def fails(case: TestCase, chunks: Chunks) -> bool:
@@ -184,7 +184,7 @@ def _is_worse(run: Run, previous: Run) -> bool:
 
 
 def _shift_cuts(chunks: Chunks, offset: int) -> Chunks:
-    """Move all chunk boundaries by ``offset`` characters; each choice of a request gets another offset."""
+    """Move all chunk boundaries by ``offset`` characters, which differs between the choices of a request."""
     if not offset:
         return chunks
     text = "".join(chunks)
@@ -235,7 +235,7 @@ def _shorten(text: str) -> str:
 
 
 def to_json(reports: Sequence[Report]) -> Json:
-    """Convert the results of one or more parsers to the format that ``result_files.py`` documents."""
+    """Convert the results of one or more parsers to the format that ``result_format.py`` documents."""
     named = dict.fromkeys(result.case.dialect for report in reports for result in report.results)
     entries = [entry for report in reports for entry in _entries(report)]
     keys = {entry["case"] for entry in entries}
@@ -263,7 +263,7 @@ def to_json(reports: Sequence[Report]) -> Json:
 
 
 def _samples(report: Report) -> dict[tuple[str, str], CaseResult]:
-    """Return the first passed case of each cell (see ``result_files.py``)."""
+    """Return the first passed case of each cell (see ``result_format.py``)."""
     cases_by_key: dict[tuple[str, str], CaseResult] = {}
     for result in report.results:
         if result.status == "passed":

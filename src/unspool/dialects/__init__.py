@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         Envelope,
         Family,
         Frame,
+        Habits,
         Names,
         Notation,
         Prompt,
         Route,
         Values,
+        Writing,
     )
     from ._dialect_json import dialect_from_json, dialect_schema, dialect_to_json
     from ._family_request_facts import (
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         Mode,
         RequestFacts,
         Thinking,
+        ThinkingHabits,
     )
     from ._id_format import OPENAI_ID, IdFormat
     from ._list_templates_and_markers import dialect_texts
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
         built_in_dialects,
         checkpoint,
         combined,
+        end_tokens,
         ends_of_turn,
         facts_of,
         find,
@@ -61,6 +65,7 @@ __all__ = [
     "Envelope",
     "Family",
     "Frame",
+    "Habits",
     "IdFormat",
     "Mode",
     "Names",
@@ -71,8 +76,10 @@ __all__ = [
     "Route",
     "Section",
     "Thinking",
+    "ThinkingHabits",
     "Values",
     "Wrapper",
+    "Writing",
     "built_in_dialects",
     "checkpoint",
     "combined",
@@ -80,6 +87,7 @@ __all__ = [
     "dialect_schema",
     "dialect_texts",
     "dialect_to_json",
+    "end_tokens",
     "ends_of_turn",
     "explain",
     "facts_of",
@@ -105,6 +113,7 @@ _LATER = {
     "Envelope": "._declaration",
     "Family": "._declaration",
     "Frame": "._declaration",
+    "Habits": "._declaration",
     "Names": "._declaration",
     "Notation": "._declaration",
     "Opener": "._placed_templates",
@@ -113,6 +122,7 @@ _LATER = {
     "Section": "._placed_templates",
     "Values": "._declaration",
     "Wrapper": "._placed_templates",
+    "Writing": "._declaration",
     "dialect_from_json": "._dialect_json",
     "dialect_schema": "._dialect_json",
     "dialect_to_json": "._dialect_json",
@@ -122,6 +132,7 @@ _LATER = {
     "built_in_dialects": "._registry",
     "checkpoint": "._registry",
     "combined": "._registry",
+    "end_tokens": "._registry",
     "ends_of_turn": "._registry",
     "facts_of": "._registry",
     "find": "._registry",
@@ -137,6 +148,7 @@ _LATER = {
     "RequestFacts": "._family_request_facts",
     "SWITCHES": "._family_request_facts",
     "Thinking": "._family_request_facts",
+    "ThinkingHabits": "._family_request_facts",
     "UNSWITCHED": "._family_request_facts",
 }
 """Module of each name.  It is imported when the name is first used."""

@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 from ..errors import UsageError
 from ._declaration import Dialect
 
+FORM_VERSION: Final = 1
+"""Version of the JSON form.  A change that older readers cannot read increases it."""
 _PLAIN: Final[Mapping[object, str]] = {
     str: "string",
     bool: "boolean",
@@ -27,22 +29,33 @@ _PLAIN: Final[Mapping[object, str]] = {
 
 
 def dialect_to_json(dialect: Dialect) -> dict[str, Any]:
-    """Return a dialect as a dictionary of JSON values that contains every field.
+    """Return a dialect as a dictionary of JSON values that contains every field, and ``version``.
 
     >>> dialect_to_json(Dialect("mine", call=("<call>{envelope}</call>",)))["call"]
     ['<call>{envelope}</call>']
     """
-    value: dict[str, Any] = _to_json(dialect)
-    return value
+    return {"version": FORM_VERSION, **_to_json(dialect)}
 
 
 def dialect_from_json(value: Mapping[str, Any]) -> Dialect:
     """Build a dialect from JSON values; a missing field gets its default.
 
-    >>> dialect_from_json({"name": "mine", "call": ["<call>{envelope}</call>"]}).call
+    :raises UsageError: if a value does not have the form that :func:`dialect_schema` describes.
+    :raises SpecError: if the declaration contradicts itself.
+
+    >>> dialect_from_json({"version": 1, "name": "mine", "call": ["<call>{envelope}</call>"]}).call
     ('<call>{envelope}</call>',)
     """
-    dialect: Dialect = _read(Dialect, value, "dialect")
+    if not isinstance(value, Mapping):
+        raise UsageError(f"dialect: expected an object, got {value!r}")
+    version = value.get("version", FORM_VERSION)
+    if version != FORM_VERSION or isinstance(version, bool):
+        raise UsageError(
+            f"dialect.version: expected {FORM_VERSION}, got {version!r}: "
+            "export the dialect with a version of unspool that writes this form"
+        )
+    members = {name: member for name, member in value.items() if name != "version"}
+    dialect: Dialect = _read(Dialect, members, "dialect")
     return dialect
 
 
@@ -50,9 +63,14 @@ def dialect_schema() -> dict[str, Any]:
     """Return the JSON Schema of a list of dialects, as printed by ``unspool export dialects``."""
     definitions: dict[str, Any] = {}
     item = _schema(Dialect, definitions)
+    definitions["Dialect"]["properties"]["version"] = {
+        "const": FORM_VERSION,
+        "default": FORM_VERSION,
+        "description": "Version of this form.",
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Dialects of unspool",
+        "title": f"Dialects of unspool, version {FORM_VERSION} of the form",
         "type": "array",
         "items": item,
         "$defs": definitions,
@@ -130,7 +148,16 @@ def _fits(hint: Any, value: Any) -> bool:
 
 
 def _type_name(hint: Any) -> str:
-    return _PLAIN.get(hint) or str(getattr(hint, "__name__", hint))
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(map(_type_name, get_args(hint)))
+    if origin is tuple:
+        return "an array"
+    if origin is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    if origin is Mapping or is_dataclass(hint):
+        return "an object"
+    return _PLAIN[hint]
 
 
 # -- the schema

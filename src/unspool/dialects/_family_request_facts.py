@@ -31,6 +31,27 @@ SWITCHES: Final[tuple[Switch, ...]] = get_args(Switch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingHabits:
+    """Habits of options for reasoning that only one or two families have."""
+
+    numeric_effort: tuple[float, float] | None = None
+    """Range of ``reasoning_effort``, if it may be a number."""
+    effort_name: str = "reasoning_effort"
+    """Name of the template's variable for the effort."""
+    written: bool = False
+    """True if requests without an option for reasoning are rendered with reasoning explicitly on."""
+    json_off: bool = False
+    """True if reasoning is off by default in requests that force a call or a JSON answer."""
+    named_off: bool = False
+    """True if reasoning is off in requests that force a call of a specific function."""
+    swap: Literal["blank", "nothing"] = "blank"
+    """Kind of content that ``force_nonempty_content`` replaces with the reasoning: ``blank`` or
+    ``nothing``."""
+    caution: str = ""
+    """Warning for requests that turn reasoning off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking:
     """Options for reasoning in requests to a family's models, and their effect on the start of the output.
 
@@ -66,8 +87,6 @@ class Thinking:
     """
     strip: str | None
     """Marker to remove from the beginning of the content if reasoning is off."""
-    in_header: bool = False
-    """True if the output begins inside a message header."""
 
     modes: tuple[tuple[str, bool | None], ...] = ()
     """Values of ``thinking_mode`` in addition to ``enabled`` and ``disabled``.
@@ -80,27 +99,14 @@ class Thinking:
 
     If empty, the values of OpenAI's API are passed to the template unchanged.
     """
-    numeric_effort: tuple[float, float] | None = None
-    """Range of ``reasoning_effort``, if it may be a number."""
     effort_off: tuple[str, ...] = ("none",)
     """Values of ``reasoning_effort`` that turn reasoning off."""
-    effort_name: str = "reasoning_effort"
-    """Name of the template's variable for the effort."""
-    written: bool = False
-    """True if requests without an option for reasoning are rendered with reasoning explicitly on."""
-    json_off: bool = False
-    """True if reasoning is off by default in requests that force a call or a JSON answer."""
-    named_off: bool = False
-    """True if reasoning is off in requests that force a call of a specific function."""
-    swap: Literal["blank", "nothing"] = "blank"
-    """Kind of content that ``force_nonempty_content`` replaces with the reasoning: ``blank`` or
-    ``nothing``."""
-    caution: str = ""
-    """Warning for requests that turn reasoning off."""
+    habits: ThinkingHabits = ThinkingHabits()
+    """Habits that only one or two families have."""
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.strip == "":
+        if self.strip is not None and not self.strip.strip():
             raise SpecError("strip is empty: write strip=None if there is no marker to remove")
         if self.default is None and (self.switches or self.seed):
             raise SpecError("default=None means no reasoning, so write switches=() and seed='' as well")
@@ -126,7 +132,7 @@ class Thinking:
         words = [f"{name}=false" for name in self.switches if name in BOOLEANS]
         words += [f"thinking_mode={word}" for word, on in self.modes if on is False]
         if "reasoning_effort" in self.switches and self.default != "always":
-            words += [f"{self.effort_name}={word}" for word in self.effort_off]
+            words += [f"{self.habits.effort_name}={word}" for word in self.effort_off]
         if "thinking_budget" in self.switches:
             words.append("thinking_budget=0")
         if self.default == "off":
@@ -158,10 +164,11 @@ class RequestFacts:
     ``native`` is a grammar for the dialect, ``json`` is guided JSON, and ``none`` means that calls cannot be
     forced.
     """
-    eos: tuple[str, ...]
-    """Tokens that end a turn; empty if only the model's generation config lists them."""
-    prompts: tuple[str, ...] = ()
-    """Texts with which prompts end, not counting ``seed``; empty if there are too many templates to list."""
+    eos: tuple[str, ...] | None = None
+    """Tokens that end a turn, if they are not the ``stop`` markers of the dialect.
+
+    Empty if only the model's generation config lists them.
+    """
     thinking: Thinking
     """Options for reasoning."""
     checkpoints: tuple[tuple[str, Thinking], ...] = ()
@@ -172,9 +179,8 @@ class RequestFacts:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name, words in (("eos", self.eos), ("prompts", self.prompts)):
-            if not all(words):
-                raise SpecError(f"{name}={words!r} must be a tuple of strings that are not empty")
+        if self.eos is not None and not all(self.eos):
+            raise SpecError(f"eos={self.eos!r} must be a tuple of strings that are not empty")
         if not self.forced:
             raise SpecError("forced=() is empty: write ('none',) if calls cannot be forced")
 
@@ -209,4 +215,4 @@ ALWAYS: Final = Thinking(
     when_off=None,
     strip=None,
 )
-FRAMED: Final = replace(UNSWITCHED, special=True, default="always", in_header=True)
+FRAMED: Final = replace(UNSWITCHED, special=True, default="always")

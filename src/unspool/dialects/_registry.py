@@ -179,7 +179,7 @@ def _register_all(source: object, name: str, add: Callable[[Dialect], Dialect]) 
 
 
 def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
-    r"""Return the dialect that has this name or alias.
+    r"""Return the dialect that has this name or alias, or the dialect of the model with this name.
 
     If the dialect has variants for different vocabularies, ``tokenizer`` selects the variant.  A name of the
     form ``tools+reasoning`` combines the calls of one dialect with the reasoning of another, like the two
@@ -187,11 +187,18 @@ def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
 
     >>> get_dialect("qwen25").name
     'hermes'
+    >>> get_dialect("Qwen/Qwen3-8B").name
+    'hermes'
     >>> get_dialect("llama3_json+deepseek_r1").reasoning[0]
     '<think>\n{text}\n</think>\n\n'
     """
     if not isinstance(name, str):
         raise UsageError(f"a dialect name must be a string, got {type(name).__name__}")
+    return registered_dialect(name, tokenizer) if "+" in name else find(name, tokenizer)
+
+
+def registered_dialect(name: str, tokenizer: AnyTokenizer | None = None) -> Dialect:
+    """Return the dialect with this name, as ``get_dialect`` does, but without looking for names of models."""
     calls, plus, reasoning = name.partition("+")
     found = _named(calls, (_dialects, _aliases, _reasoning))
     if plus:
@@ -218,9 +225,7 @@ def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
                 return found
     near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
     hint = (
-        f"did you mean {', '.join(dict.fromkeys(near))}?"
-        if near
-        else "unspool.list_dialects() returns all of them"
+        f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "`unspool dialects` lists all of them"
     )
     raise UnknownDialect(f"no dialect {name!r}: {hint}")
 
@@ -237,7 +242,7 @@ def _found(name: str, changes: int) -> Dialect:
     """
     del changes
     try:
-        return get_dialect(name)
+        return registered_dialect(name)
     except UnknownDialect:
         names = [*_dialects, *_aliases, *_reasoning]
         if not _MODEL_NAME.fullmatch(name) or difflib.get_close_matches(plain_name(name), names, 1, 0.9):
@@ -296,7 +301,7 @@ def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
         name=f"{calls.name}+{reasoning.name}",
         family=changed(calls.family, variants=()),
         reasoning=reasoning.reasoning,
-        prompt=changed(calls.prompt, echo=reasoning.prompt.echo),
+        habits=changed(calls.habits, echo=reasoning.habits.echo),
         request=facts,
     )
 
@@ -326,8 +331,13 @@ def facts_of(dialect: Dialect) -> RequestFacts:
 @lru_cache(maxsize=256)
 def ends_of_turn(dialect: Dialect) -> frozenset[str]:
     """Return the markers that end the model's turn in a dialect."""
-    eos = facts_of(dialect).eos if dialect.request is not None else ()
+    eos = end_tokens(dialect, facts_of(dialect)) if dialect.request is not None else ()
     return frozenset((*dialect.stop, *eos))
+
+
+def end_tokens(dialect: Dialect, facts: RequestFacts) -> tuple[str, ...]:
+    """Return the tokens that end a turn, according to the request facts of a dialect."""
+    return dialect.stop if facts.eos is None else facts.eos
 
 
 def checkpoint(name: str) -> tuple[str, Thinking] | None:
@@ -347,7 +357,7 @@ def role_markers() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def _role_markers(changes: int) -> frozenset[str]:
     del changes
-    known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
+    known = {marker for dialect in list_dialects() for marker in dialect.prompt.ends}
     return frozenset(known).union(
         ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")
     )

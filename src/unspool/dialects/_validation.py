@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, get_args
 
 from ..errors import SpecError
 from ._control_token_pattern import is_control_token
-from ._declaration import Dialect, Envelope, Frame, Notation, Route, Values
+from ._declaration import Dialect, Envelope, Frame, Habits, Notation, Route, Writing
 from ._family_request_facts import RequestFacts
 from ._field_types import find_fault, short
 from ._placed_templates import Section, Wrapper
@@ -40,7 +40,7 @@ _CAPTURES: Final = ("name", "id", "index", "_")
 _HEADED: Final = ("name", "id", "index")
 _SINGLE_BRACES: Final = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 _NOTATIONS: Final = get_args(Notation)
-_TYPES: Final = Values().type_words
+_TYPES: Final = Habits().type_words
 _HINTS: Final = {
     "request": "write the name of a dialect with the same facts, such as request='hermes', or "
     "request=RequestFacts(...)",
@@ -75,8 +75,14 @@ class _Check:
             self.call(f"call[{i}]", template)
         for i, section in enumerate(dialect.section):
             self.section(f"section[{i}]", section)
-        for i, template in enumerate(dialect.sep):
-            self.placeholders(f"sep[{i}]", template, ())
+        self.other_texts()
+
+    def other_texts(self) -> None:
+        """Check the templates of markers and separators."""
+        dialect = self.dialect
+        for i, template in enumerate(dialect.separators):
+            self.placeholders(f"separators[{i}]", template, ())
+        self.placeholders("writing.between_calls", dialect.writing.between_calls, ())
         for i, template in enumerate(dialect.param):
             self.param(f"param[{i}]", template)
         for i, wrapper in enumerate(dialect.reasoning):
@@ -85,6 +91,10 @@ class _Check:
             self.wrapper(f"content[{i}]", template)
         for i, template in enumerate(dialect.drop):
             self.drop(f"drop[{i}]", template)
+        for i, template in enumerate(dialect.habits.drop_text):
+            self.wrapper(f"habits.drop_text[{i}]", template)
+        for i, template in enumerate(dialect.habits.repeated_calls):
+            self.repetition(f"habits.repeated_calls[{i}]", template)
         for i, template in enumerate(dialect.stop):
             self.stop(f"stop[{i}]", template)
         for i, form in enumerate(dialect.names.forms):
@@ -100,18 +110,27 @@ class _Check:
         for i, accepted in enumerate(dialect.also_accepts):
             if not accepted.call or accepted.frame is not None:
                 self.refuse(f"also_accepts[{i}], {accepted.name!r}, must have call templates and no frame")
-        if len(dialect.values.type_words) != len(_TYPES):
+        if len(dialect.habits.type_words) != len(_TYPES):
             self.refuse(
-                f"values.type_words={dialect.values.type_words!r}: write one word for each of "
+                f"values.type_words={dialect.habits.type_words!r}: write one word for each of "
                 f"{', '.join(_TYPES)}"
             )
         if not dialect.values.quote.strip():
             self.refuse(f"values.quote={dialect.values.quote!r}: write the text that delimits strings")
         self.envelope(dialect.envelope)
+        self.writing(dialect.writing)
+        if not all(text.strip() for text in (*dialect.prompt.ends, *dialect.prompt.turn)):
+            self.refuse(f"prompt={dialect.prompt!r}: remove the empty text")
+        if dialect.prompt.opens_message and not dialect.prompt.ends:
+            self.refuse("prompt.opens_message=True: write the text that opens the message in prompt.ends")
         if not dialect.section:
             self.refuse("section is empty: leave it out, or write section=('{calls}',)")
         if not dialect.names.forms:
             self.refuse("names.forms is empty: leave it out, or write forms=('{name}',)")
+
+    def writing(self, writing: Writing) -> None:
+        if writing.before_calls.strip("\n"):
+            self.refuse(f"writing.before_calls={writing.before_calls!r}: write newlines only")
 
     def envelope(self, envelope: Envelope) -> None:
         for name in ("name_keys", "args_keys", "id_keys"):
@@ -157,8 +176,10 @@ class _Check:
                     f"to write these characters as text, write {{{{{field}}}}}",
                 )
         for word in _SINGLE_BRACES.findall(template_text(template)):
+            if word in PLACEHOLDERS:
+                continue
             near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.7)
-            if near and word not in PLACEHOLDERS:
+            if near:
                 self.fail(
                     place,
                     template,
@@ -228,12 +249,12 @@ class _Check:
                 and (found[0] == "name" or not only_at_start(section))
                 and self.is_only_call(template)
             ):
+                at_start = ", or write Section(..., only_at_start=True) if calls begin the answer"
                 self.fail(
                     place,
                     template,
-                    f"it begins with a placeholder, and section {section!r} has no opener either: put the "
-                    "text before calls into section, or Section(..., only_at_start=True) where calls begin "
-                    "the answer",
+                    f"it begins with a placeholder, and section {short(section)} has no opener either: put "
+                    f"the text before calls into section{at_start if found[0] != 'name' else ''}",
                 )
 
     def is_only_call(self, template: str) -> bool:
@@ -241,6 +262,15 @@ class _Check:
 
     def section(self, place: str, template: str | Section) -> None:
         found = self.placeholders(place, template, ("calls",))
+        text = template_text(template)
+        if text.startswith("\n"):
+            newlines = text[: len(text) - len(text.lstrip("\n"))]
+            self.fail(
+                place,
+                template,
+                f"the parser ignores newlines in front of a section; if the model writes them, declare "
+                f"writing=Writing(before_calls={newlines!r})",
+            )
         if found != ["calls"]:
             self.fail(place, template, "a section must contain the placeholder {calls} exactly once")
         before, _, after = split_at(parse_template(template), "calls")
@@ -257,7 +287,7 @@ class _Check:
             )
 
     def param(self, place: str, template: str) -> None:
-        nested = self.dialect.values.nested
+        nested = self.dialect.habits.nested
         found = self.placeholders(place, template, ("key", "value", "type", "string"))
         if found.count("value") != 1:
             self.fail(place, template, "a param template must contain the placeholder {value} exactly once")
@@ -283,18 +313,24 @@ class _Check:
                 "writes none, read the parameters as raw text with {code} in place of {params}",
             )
         if not nested and any(isinstance(piece, Placeholder) for piece in after):
-            self.fail(place, template, "a placeholder after {value} needs values=Values(nested=True)")
+            self.fail(place, template, "a placeholder after {value} needs habits=Habits(nested=True)")
 
     def drop(self, place: str, template: str) -> None:
-        found = self.placeholders(place, template, ("_", "text", "calls"))
-        if "text" in found:
-            self.wrapper(place, template)
-        if "calls" not in found:
-            self.begins_with_text(place, template)
-            return
-        if found != ["calls"]:
-            self.fail(place, template, "a template with {calls} must not contain any other placeholder")
-        if not template.partition("{calls}")[2].strip():
+        parsed = parse_template(template)
+        for field, where in (("text", "drop_text"), ("calls", "repeated_calls")):
+            if any(isinstance(piece, Placeholder) and piece.field == field for piece in parsed):
+                self.fail(
+                    place,
+                    template,
+                    f"a template with {{{field}}} belongs to habits: Habits({where}=({template!r},))",
+                )
+        self.placeholders(place, template, ("_",))
+        self.begins_with_text(place, template)
+
+    def repetition(self, place: str, template: str) -> None:
+        if self.placeholders(place, template, ("calls",)) != ["calls"]:
+            self.fail(place, template, "a repetition must contain the placeholder {calls} exactly once")
+        if not text_around(template, "calls")[1].strip():
             self.fail(place, template, "{calls} needs a marker after it, to distinguish the calls from text")
 
     def wrapper(self, place: str, template: str | Wrapper) -> None:
@@ -303,11 +339,11 @@ class _Check:
             self.fail(place, template, "a wrapper must contain the placeholder {text} exactly once")
         before, _, after = split_at(parse_template(template), "text")
         for pieces, where in ((before, "before"), (after, "after")):
-            if not "".join(literals(pieces)).strip():
+            if not _opener(pieces):
                 self.fail(
                     place,
                     template,
-                    f"{{text}} needs a marker {where} it"
+                    f"{{text}} needs a marker {where} it, which begins with text"
                     f"{_whitespace_hint(''.join(piece.text for piece in pieces))}",
                 )
 
@@ -415,8 +451,11 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
             f"thinking.seed={thinking.seed!r} opens none of its reasoning templates {dialect.reasoning!r}: "
             "write one of their opening markers, or seed='' if the model opens its reasoning itself"
         )
-    if thinking.in_header and not dialect.prompt.start:
-        return "thinking.in_header is True, but the start of output is missing: add prompt=Prompt(start=...)"
+    if frame is not None and not dialect.prompt.opens_message:
+        return (
+            "its outputs begin inside a message, but the prompt does not open one: "
+            "add prompt=Prompt(ends=(...), opens_message=True)"
+        )
     if not facts.answers_special and frame is not None:
         openers = [*map(template_text, frame.open)]
         if any(map(is_control_token, openers)):

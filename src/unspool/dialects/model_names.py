@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import UnknownDialect
 from ._declaration import Dialect
-from ._registry import get_dialect, list_dialects
+from ._registry import list_dialects, registered_dialect
 
 _WORDS: Final = re.compile(r"[^\W\d_]+|\d+(?:\.(?:\d+|\*))*")
 
@@ -78,7 +78,7 @@ def models_like(name: str) -> list[NamedModel]:
 
 def dialect_of(name: str) -> NamedModel:
     """Return the dialect with this name or alias."""
-    dialect = get_dialect(name)
+    dialect = registered_dialect(name)
     why = "this is its name" if name == dialect.name else f"{name} is one of its aliases"
     return NamedModel(name, dialect.family.models, dialect, why)
 

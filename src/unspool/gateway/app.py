@@ -186,7 +186,7 @@ class Gateway:
     def _app(self) -> ASGIApp:
         """Return the router, wrapped in CORS middleware if ``cors_origins`` is set.
 
-        Otherwise there is no middleware at all, because every middleware adds time to each delta.
+        Without ``cors_origins``, there is no middleware at all, because middleware adds time to each delta.
         """
         if not self.settings.cors_origins:
             return self.router
@@ -199,7 +199,7 @@ class Gateway:
         )
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer an API request that the chat on the web page has sent inside another request."""
+        """Answer an API request that the web page's chat has wrapped in another request."""
         await self.router(scope, receive, send)
 
     @asynccontextmanager

@@ -14,8 +14,8 @@ from .app import Gateway
 from .generation.load_model import load_model
 from .generation.model import Model
 from .generation.served_models import ServedModel
-from .model_argument import resolve_sources
 from .settings import Settings
+from .settings_from_model import resolve_sources
 from .telemetry.logs import log
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream
@@ -98,7 +98,7 @@ def _create_remote(url: str, settings: Settings) -> CompletionsUpstream:
 
 
 async def _load_model(settings: Settings, upstream: Upstream) -> Model:
-    """Load the model of an upstream that has been started."""
+    """Load the template, tokenizer and dialect for the model of a started upstream."""
     created = int(time.time())
     engines = [member.upstream for member in upstream.members] if isinstance(upstream, LoadBalancer) else []
     if isinstance(upstream, CompletionsUpstream):

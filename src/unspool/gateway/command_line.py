@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from typing import Final
 
 from ..errors import UsageError
-from .settings import PREFIX, Settings, from_text, help_texts, load_settings
+from .settings import PREFIX, Settings, advice_for, from_text, help_texts, load_settings
 
 FLAGS: Final = {
     "upstream": "KIND",
@@ -58,10 +58,11 @@ class _ValueReader:
         self.__name__ = "value"  # argparse shows this name in its error messages
 
     def __call__(self, text: str) -> object:
+        flag = _flag(self._name)
         try:
-            return from_text(self._name, text, _flag(self._name))
-        except UsageError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
+            return from_text(self._name, text, flag)
+        except UsageError as error:  # argparse names the flag
+            raise argparse.ArgumentTypeError(str(error).removeprefix(f"{flag}: ")) from error
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
@@ -74,13 +75,20 @@ def read_settings(options: argparse.Namespace) -> Settings:
     for text in options.set:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
-        if not equals or name not in setting_names:
-            raise UsageError(f"--set {text}: expected NAME=VALUE with a name from --list-settings")
+        if not equals:
+            raise UsageError(f"--set {text}: expected NAME=VALUE")
+        if name not in setting_names:
+            raise UsageError(f"--set {text}: unknown setting {name!r}{advice_for(name, setting_names)}")
         values[name] = from_text(name, value, f"--set {name}")
+    source = options.source or ""
+    if source.endswith(".toml"):
+        raise UsageError(
+            f"{source} is a file with settings, not a model: use `unspool serve --config {source}`"
+        )
     settings = load_settings(values, config=options.config)
     if not any(one.source for one in settings.each()):
         return settings
-    from .model_argument import resolve_sources  # imported only if needed, because the import is slow
+    from .settings_from_model import resolve_sources  # imported only if needed, because the import is slow
 
     resolved = resolve_sources(settings)
     lines = (*resolved.notes, _addresses(resolved.settings))
@@ -94,7 +102,7 @@ def _addresses(settings: Settings) -> str:
     if not settings.port:
         return "The log shows the port."
     url = f"http://{host}:{settings.port}"
-    page = f"\nOpen {url} in a browser for a chat and the latest requests." if settings.page else ""
+    page = f"\nOpen {url} in a browser to chat and see the latest requests." if settings.page else ""
     return f"Point an agent at {url}/v1 (OpenAI) or {url} (Anthropic, Ollama).{page}"
 
 

@@ -14,8 +14,9 @@ from .telemetry.logs import set_up
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:
-    """Return the gateway as an ASGI application: ``uvicorn --factory unspool.gateway:create_app``.
+    """Return the gateway as an ASGI application.
 
+    To run it with uvicorn: ``uvicorn --factory unspool.gateway:create_app``.
     :param settings: the gateway's settings; by default, they are read from the environment and from
         the file whose path is in ``UNSPOOL_CONFIG``.
     """

@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``python -m unspool.gateway``; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m unspool.gateway",
-        description="Start a gateway with the embedded model, let it call a tool, and keep it running.",
+        description="Start a gateway with the embedded model, make the model call a tool, and keep serving.",
     )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--once", action="store_true", default=None, help="stop after the tool call")

@@ -1,7 +1,6 @@
 """Functions that intersect two JSON schemas, or merge ``$ref`` and ``allOf`` into one flat schema.
 
-Definitions may refer to each other in a cycle, and several definitions may refer to the same one. Therefore
-each definition is merged at most once.
+Each definition is merged at most once, because definitions may form cycles or be referenced several times.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number"
 
 
 def has_type(value: object, types: object) -> bool:
-    """Return whether a value has one of the types that a schema lists; True if the schema lists none."""
+    """Return whether a value has one of the types in a schema; True if the schema has no types."""
     names = _as_names(types)
     name = "object" if isinstance(value, Mapping) else _NAMES.get(type(value), "array")
     return not names or name in names or (name in ("integer", "number") and "number" in names)
@@ -70,7 +69,7 @@ def merge_into(out: dict[str, Any], schema: Mapping[str, Any]) -> bool:
 
 
 def _shared_types(one: list[str], other: list[str]) -> list[str]:
-    """Return the types that both lists allow; every integer is also a number."""
+    """Return the types that both lists allow; ``number`` includes ``integer``."""
     kinds = [
         name
         for mine, yours in ((one, other), (other, one))
@@ -94,7 +93,7 @@ def flatten_schema(schema: Schema, root: Schema, budget: Budget) -> dict[str, An
     todo = [schema]
     while todo:
         part = todo.pop()
-        budget.spend(4)  # four parts: an estimate of what one schema adds to the grammar
+        budget.spend(4)  # the estimated number of parts that one schema adds
         if isinstance(part, bool):
             continue
         if "$ref" in part:

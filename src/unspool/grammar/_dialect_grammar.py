@@ -1,8 +1,8 @@
 """Construction of a grammar from the templates of a dialect.
 
-A dialect may list several templates of each kind.  The first template is the form that the model itself
-writes, and the grammar allows no other form.  The literals of a template become fixed text.  The placeholders
-become nodes for the function names of the tools, and for arguments that satisfy the tools' schemas.
+A dialect may list several templates of each kind.  The grammar allows only the first template, which is the
+form that the model itself writes.  The literals of a template become fixed text.  The placeholders become
+nodes for the function names of the tools, and for arguments that satisfy the tools' schemas.
 
 Text that is not quoted or escaped must not contain markup.  A value between
 tags must not contain its closing tag, and reasoning must not contain the
@@ -93,14 +93,14 @@ class GrammarBuilder:
         """Return the node for all calls, including markers around the calls but not the whitespace before."""
         dialect = self.dialect
         opening, closing = self.section()
-        separator = dialect.sep[0] if dialect.sep else ""
-        if dialect.section_per_call:
+        separator = dialect.writing.between_calls
+        if dialect.writing.section_per_call:
             separator = closing + separator + opening
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
         return seq(opening, Separated(one, separator) if self.parallel else one, closing)
 
     def section(self) -> tuple[str, str]:
-        """Return the fixed texts of the section template: the one before the calls, and the one after."""
+        """Return the fixed texts before and after the calls in the section template."""
         before, _, after = split_at(parse_template(self.dialect.section[0]), "calls")
         return _text(before).lstrip("\n"), _text(after)
 
@@ -120,7 +120,7 @@ class GrammarBuilder:
                 for attribute, field in piece.fields.items():
                     yield f' {attribute}="'
                     yield self.placeholder(
-                        Placeholder(field, ""), function, escape=self.dialect.values.unescape
+                        Placeholder(field, ""), function, escape=self.dialect.habits.unescape
                     )
                     yield '"'
             else:
@@ -211,7 +211,7 @@ class GrammarBuilder:
         calls = self.calls()
         openers = self.call_openers()
         thoughts, answers = _markers(self.dialect.reasoning), _markers(self.dialect.content)
-        dropped = _markers([template for template in self.dialect.drop if "{text}" in template])
+        dropped = _markers(self.dialect.habits.drop_text)
         # Reasoning must not contain any marker of the dialect. Content may contain markers of content.
         forbidden = (*openers, *thoughts, *answers, *dropped)
         visible = (*openers, *(marker for marker in (*thoughts, *dropped) if marker not in answers))
@@ -281,15 +281,14 @@ class GrammarBuilder:
         return optional(opening, closer) if is_control_token(opening) else NOTHING
 
     def gap(self) -> Node:
-        """Return the node for the text that may separate two parts of the output."""
+        """Return the node for text between two parts of the output."""
         dialect = self.dialect
         again = optional(dialect.prompt.start) if dialect.prompt.start in dialect.drop else NOTHING
         return seq(NOTHING if dialect.keep_whitespace else _GAP, again)
 
     def lead(self) -> Node:
-        """Return the node for the whitespace before the calls, if the dialect writes any."""
-        body = template_text(self.dialect.section[0])
-        return _GAP if body.startswith("\n") and not self.dialect.keep_whitespace else NOTHING
+        """Return the node for the whitespace that the dialect writes before calls."""
+        return _GAP if self.dialect.writing.before_calls and not self.dialect.keep_whitespace else NOTHING
 
 
 class FramedGrammarBuilder(GrammarBuilder):
@@ -305,7 +304,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         self.boundaries = (*frame.ends, *(opener for opener in frame.open if isinstance(opener, str)))
 
     def header(self, into: str) -> str:
-        """Return the header of a reasoning or content message; empty if there is none."""
+        """Return the header of a reasoning or content message; empty if there is no such header."""
         for route in self.frame.routes:
             if route.into == into and route.header:
                 return self.opener + route.header + self.frame.sep
@@ -333,9 +332,9 @@ class FramedGrammarBuilder(GrammarBuilder):
 
     def calls(self) -> Node:
         frame = self.frame
-        end = frame.call_end or self.end
+        end = self.dialect.habits.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
-        # The last end marker is optional: generation stops at it, and backends often do not return it.
+        # The last end marker is optional, because generation stops at this marker and backends often omit it.
         last = optional(choice(map(Exact, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
         return seq(Separated(one, end) if self.parallel else one, last)
 
@@ -395,7 +394,7 @@ def _markers(wrappers: Iterable[str | Wrapper]) -> tuple[str, ...]:
 
 
 def _marker(literal: str) -> str:
-    """Return a literal without a trailing space or ``[``, because models sometimes omit this bracket."""
+    """Return a literal without a trailing space or ``[``, because models sometimes omit the bracket."""
     return literal.rstrip(" ") if len(literal) == 1 else literal.rstrip(" [")
 
 

@@ -58,7 +58,7 @@ class _Expansion:
         self._texts: dict[TextUpTo | AnyText, Node] = {}
 
     def node(self, node: Node) -> Node:
-        """Return a node that GBNF can express and that is equivalent to this node; add rules as needed."""
+        """Return an equivalent node that GBNF can express, and add the rules that this node needs."""
         if isinstance(node, Seq):
             return seq(*(self.node(part) for part in node.parts))
         if isinstance(node, OneOf):

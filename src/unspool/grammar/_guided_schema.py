@@ -1,4 +1,4 @@
-"""JSON schema for guided decoding, for backends that cannot constrain the markup of a dialect.
+"""JSON schema for guided decoding on backends that cannot constrain a dialect's markup.
 
 With this schema, the model writes a list that the dialect ``generic_json`` can read::
 
@@ -64,7 +64,7 @@ def guided_schema(
 
 
 def _hoist(function: Function, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Move the definitions in a function's schema to ``definitions``, and return the rest of the schema."""
+    """Move the definitions in a function's schema to ``definitions``; return the rest of the schema."""
     own: Mapping[str, Any] = function.parameters
     inner = own.get("$defs", {})
     if any(name in definitions and definitions[name] != inner[name] for name in inner):

@@ -52,7 +52,7 @@ class Rules:
     def get_or_defer(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
         """Return a reference to the rule for ``key``; ``define_deferred`` creates the rule's body later.
 
-        Creating the body at once would be recursive, and a long chain of rules could overflow the stack.
+        If each body were created at once, a long chain of rules could overflow the stack.
         """
         if key not in self._names:
             name = self._names[key] = self.reserve(hint)

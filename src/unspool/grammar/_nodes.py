@@ -112,7 +112,7 @@ class AnyText:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Text to the end of the output, or text up to a trigger; the trigger begins the node ``then``."""
+    """Text to the end of the output, or text up to a trigger that begins the node ``then``."""
 
     trigger: str
     then: Node
@@ -203,13 +203,13 @@ def up_to(end: str, without: Iterable[str] = ()) -> Node:
     others = [other for other in dict.fromkeys(without) if other != end]
     ends = [end.find(other) + len(other) for other in others if other in end]
     cut = min(ends, default=len(end))
-    # A marker that contains ``end`` need not be excluded: the text already stops at ``end``.
+    # A marker that contains ``end`` need not be excluded, because the text already stops at ``end``.
     kept = [other for other in others if end[:cut] not in other]
     return seq(TextUpTo(end[:cut], tuple(kept)), end[cut:])
 
 
 def literal_prefix(node: Node) -> str:
-    """Return the fixed text with which every text that a node allows begins; empty if there is none."""
+    """Return the longest fixed text that begins every text of a node; empty if there is none."""
     if isinstance(node, Exact):
         return node.text
     if isinstance(node, Seq) and node.parts:
@@ -224,7 +224,7 @@ def literal_prefix(node: Node) -> str:
 
 
 def strip_prefix(node: Node, prefix: str) -> Node:
-    """Return a node for the texts that remain when ``prefix`` is removed from the texts of this node."""
+    """Return a node for the texts of this node without their common prefix ``prefix``."""
     if not prefix:
         return node
     if isinstance(node, Exact) and node.text.startswith(prefix):
@@ -254,7 +254,7 @@ _LAST: Final = 0x10FFFF
 
 
 def char_class(text: str) -> Ranges:
-    """Parse a character set as in a regular expression: ``a-z0-9_``, or ``^a-z`` for all other characters."""
+    """Parse a regular expression's character set: ``a-z0-9_``, or ``^a-z`` for all characters except a-z."""
     negated = text.startswith("^") and len(text) > 1
     text = text[1:] if negated else text
     pairs: list[tuple[int, int]] = []

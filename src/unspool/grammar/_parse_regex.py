@@ -1,8 +1,8 @@
 r"""Parser that turns the regular expressions of JSON schemas into grammar nodes.
 
-It supports literals, sets, groups, alternatives, repetition, and anchors at both
-ends.  A grammar cannot express lookaround, word boundaries or backreferences
-(``(?=``, ``\b``, ``\1``).  A pattern that uses one of them is not enforced.
+The parser supports literals, sets, groups, alternatives, repetition, and anchors at both ends.  A grammar
+cannot express lookaround, word boundaries or backreferences (``(?=``, ``\b``, ``\1``).  A pattern that uses
+one of them is not enforced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST: Final = 256
 _DEEPEST: Final = 32
 """Maximum nesting of groups."""
 _HEAVIEST: Final = 4096
-"""Maximum size of a repetition after expansion: engines expand ``x{3,5}`` to five copies of ``x``."""
+"""Maximum size of a repetition after an engine has expanded it: ``x{3,5}`` becomes five copies of ``x``."""
 
 _DIGITS: Final[Ranges] = ((48, 57),)
 _WORD: Final = union(_DIGITS, ((65, 90), (95, 95), (97, 122)))

@@ -65,7 +65,7 @@ def _arguments(schema: object, budget: Budget) -> Mapping[str, Any]:
 
 
 def select_functions(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Function], bool]:
-    """Return the functions that the model may call, and True if ``choice`` names one function."""
+    """Return the functions that the model may call, and whether ``choice`` names one function."""
     offered = read_functions(tools)
     if not offered:
         raise UsageError("the tools contain no function, so there is nothing to constrain")

@@ -123,20 +123,20 @@ class JsonValues:
         return seq('"', Repeat(character, least, most), '"')
 
     def matching(self, node: Node) -> Node:
-        """Return the node for a string whose text matches another node."""
+        """Return the node for a string with a text that ``node`` allows."""
         return seq('"', apply_escapes(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
 
-    def other_key(self, taken: frozenset[str]) -> Node:
-        """Return the node for a key that is not in ``taken``; the key is an identifier in every notation."""
-        return seq('"', self._word(taken), '"')
+    def other_key(self, names: frozenset[str]) -> Node:
+        """Return the node for a key that is not in ``names``; the key is an identifier in every notation."""
+        return seq('"', self._word(names), '"')
 
     # -- methods for all notations
 
-    def _word(self, taken: frozenset[str]) -> Node:
-        return self.rules.get_or_add(("word", taken), "word", lambda: add_word_rules(self.rules, taken))
+    def _word(self, names: frozenset[str]) -> Node:
+        return self.rules.get_or_add(("word", names), "word", lambda: add_word_rules(self.rules, names))
 
     def _safe(self, plain: Ranges) -> Ranges:
-        """Return the characters of ``plain`` without the first characters of excluded markers."""
+        """Return the characters of ``plain`` that do not begin an excluded marker."""
         return complement(union(complement(plain), char_set(marker[0] for marker in self.without)))
 
     def constant(self, value: object) -> Node:
@@ -162,7 +162,7 @@ class JsonValues:
 
     def value(self, schema: Schema) -> Node:
         """Return the node for values that satisfy a schema."""
-        self.rules.budget.spend(4)  # four parts: an estimate of what one schema adds to the grammar
+        self.rules.budget.spend(4)  # the estimated number of parts that one schema adds
         if isinstance(schema, bool) or not CONSTRAINTS & schema.keys():
             return self.anything()
         if "$ref" in schema:
@@ -194,7 +194,7 @@ class JsonValues:
         return self.rules.get_or_defer(key, name, lambda: self.value(target))
 
     def _with_references(self, schema: Mapping[str, Any]) -> Node:
-        """Return the node for values of a schema that consists of a reference and other keywords.
+        """Return the node for values that satisfy a schema with a reference and other keywords.
 
         The referenced definition may contain this schema again.  Rules are stored by the text of their
         schema, so the inner schema refers to the same rule, and the recursion ends.
@@ -320,7 +320,7 @@ class JsonValues:
         """
         tail: list[Node] = [Repeat(seq(self.comma, extra))] if extra != NOTHING else []
         heads: list[Node] = [optional(extra, *tail)] if extra != NOTHING else []
-        # The required member that may begin the object. Of adjacent required members, this is the first.
+        # The required member that may begin the object: the first one in a run of required members.
         needed: Node | None = None
         needed_tail = 0  # number of nodes in ``tail`` that come after ``needed``
         for member, required in reversed(pairs):
@@ -331,7 +331,7 @@ class JsonValues:
             if needed is not None:
                 heads.append(seq(needed, *reversed(tail[:needed_tail])))
                 needed = None
-            # All alternatives share the tail as a rule; with a copy of the tail in each, the grammar would
+            # All alternatives share one rule for the tail.  If each alternative had a copy, the grammar would
             # grow quadratically.
             rest = self.rules.add("rest", seq(*reversed(tail))) if tail else NOTHING
             head = seq(member, rest)
@@ -391,8 +391,8 @@ class PythonValues(JsonValues):
         plain = complement(union(_CONTROL, char_set('"\\')))
         return seq('"', apply_escapes(node, plain, {'"': '\\"', "\\": "\\\\"}), '"')
 
-    def other_key(self, taken: frozenset[str]) -> Node:
-        return choice(seq(quote, self._word(taken), quote) for quote in ('"', "'"))
+    def other_key(self, names: frozenset[str]) -> Node:
+        return choice(seq(quote, self._word(names), quote) for quote in ('"', "'"))
 
     def arguments(self, schema: Schema) -> Node:
         """Return the node for keyword arguments in parentheses.
@@ -451,8 +451,8 @@ class BareValues(JsonValues):
     def matching(self, node: Node) -> Node:
         return seq(self.quote, apply_escapes(node, complement(char_set(self.quote[0])), {}), self.quote)
 
-    def other_key(self, taken: frozenset[str]) -> Node:
-        return self._word(taken)
+    def other_key(self, names: frozenset[str]) -> Node:
+        return self._word(names)
 
     def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         return sorted(properties.items(), key=lambda item: str(item[0]).lower())
@@ -462,14 +462,14 @@ class BareValues(JsonValues):
 
 
 def _implied_type(schema: Mapping[str, Any]) -> str:
-    """Return the type that a schema's keywords imply (``properties``: ``object``); empty if none."""
+    """Return the type that a schema's keywords imply (``properties`` implies ``object``), or ``""``."""
     if "properties" in schema or "additionalProperties" in schema:
         return "object"
     return "array" if "items" in schema or "prefixItems" in schema else ""
 
 
 def count_bounds(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
-    """Return the values of the keywords ``low`` and ``high``; the second is None if missing or too large."""
+    """Return the values of the keywords ``low`` and ``high``; ``high`` is None if missing or too large."""
     least, most = schema.get(low), schema.get(high)
     least = least if isinstance(least, int) and least > 0 else 0
     most = most if isinstance(most, int) and most <= MOST else None

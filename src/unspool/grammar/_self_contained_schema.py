@@ -1,4 +1,4 @@
-"""Self-contained copies of JSON schemas, which include all definitions to which they refer."""
+"""Self-contained copies of JSON schemas, which include all definitions that they reference."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _SchemaCopier:
         self.budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        # For each name, the last number that was appended to make the name of a copy unique.
+        # For each name, the number that was last appended to make a copy's name unique.
         self._suffixes: dict[str, int] = {}
         self._deferred: list[tuple[str, object]] = []
 
@@ -123,7 +123,7 @@ class _SchemaCopier:
 
 
 def _valid_schemas(alternatives: Iterable[object]) -> list[object]:
-    """Return the valid schemas among the alternatives of a union; the parser ignores the others, too."""
+    """Return the valid schemas among a union's alternatives; as in the parser, invalid ones are ignored."""
     return [schema for schema in alternatives if isinstance(schema, (bool, Mapping))]
 
 

@@ -17,7 +17,7 @@ from ..errors import UsageError
 LARGEST: Final = 500_000
 """Maximum number of parts (values, members, alternatives) of a grammar.
 
-An enum of 100,000 values fits, and so do 10,000 tools.
+This is enough for an enum of 100,000 values, or for 10,000 tools.
 """
 DEEPEST: Final = 100
 """Maximum nesting of objects and arrays in the JSON of a schema."""

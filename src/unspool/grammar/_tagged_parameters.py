@@ -132,12 +132,12 @@ class TaggedParameters:
         return choice(seq(head, choice(options)) for head, options in nodes.items())
 
     def _template(self, key: Node | None) -> str:
-        if key is None and not self.dialect.values.list_key:
+        if key is None and not self.dialect.habits.list_key:
             unnamed = [template for template in self.dialect.param if "key" not in placeholders(template)]
             if not unnamed:
                 raise UsageError(
                     f"dialect {self.dialect.name!r} cannot express an array in a parameter: declare "
-                    "values=Values(nested=True, list_key=...), or a param template without {key}"
+                    "habits=Habits(nested=True, list_key=...), or a param template without {key}"
                 )
             return unnamed[0]
         return self.dialect.param[0]
@@ -145,9 +145,9 @@ class TaggedParameters:
     def _parts(self, pieces: Iterable[Piece], key: Node | None, kind: str) -> Iterator[Node | str]:
         dialect = self.dialect
         fields: dict[str, Node] = {
-            "key": Exact(dialect.values.list_key) if key is None else key,
+            "key": Exact(dialect.habits.list_key) if key is None else key,
             "string": Exact("true" if kind == "string" else "false"),
-            "type": Exact(dialect.values.type_words[_KINDS.index(kind)]),
+            "type": Exact(dialect.habits.type_words[_KINDS.index(kind)]),
         }
         for piece in pieces:
             if isinstance(piece, Placeholder):
@@ -155,7 +155,7 @@ class TaggedParameters:
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
                     value = fields[field]
-                    if dialect.values.unescape and isinstance(value, Exact):
+                    if dialect.habits.unescape and isinstance(value, Exact):
                         value = Exact(html.escape(value.text))
                     yield seq(f' {attribute}="', value, '"')
             else:
@@ -166,8 +166,8 @@ class TaggedParameters:
     def _values(
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
-        """Yield each type that a schema allows, with the node for its values; None stands for any text."""
-        definitions = find_references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
+        """Yield each type that a schema allows, with the node for its values; None is arbitrary text."""
+        definitions = find_references(schema, root) if self.dialect.habits.nested else _NO_REFERENCES
         if definitions & inside:
             raise UsageError(
                 f"dialect {self.dialect.name!r} writes values as nested tags, and the definition "
@@ -177,9 +177,9 @@ class TaggedParameters:
         for kind, inner in split_by_type(schema, root, self.budget):
             if kind == "string":
                 yield kind, self._string(inner)
-            elif self.dialect.values.nested and kind == "object" and "enum" not in inner:
+            elif self.dialect.habits.nested and kind == "object" and "enum" not in inner:
                 yield kind, self._members(inner, root, inside | definitions)
-            elif self.dialect.values.nested and kind == "array" and "enum" not in inner:
+            elif self.dialect.habits.nested and kind == "array" and "enum" not in inner:
                 item = self._param(None, inner.get("items", True), root, inside | definitions)
                 yield kind, Repeat(item, *count_bounds(inner, "minItems", "maxItems"))
             else:
@@ -201,7 +201,7 @@ class TaggedParameters:
         return None
 
     def _raw(self, tail: Node, *, guarded: bool) -> Node:
-        """Return the node for any text followed by ``tail``.
+        """Return the node for arbitrary text, followed by ``tail``.
 
         :param guarded: True to exclude text that begins like an object or an array.
         """

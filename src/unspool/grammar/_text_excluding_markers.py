@@ -39,8 +39,8 @@ EVERYTHING: Final = complement(())
 _WORD_START: Final = char_class("a-zA-Z_")
 _WORD: Final = char_class("a-zA-Z0-9_")
 _LONGEST: Final = 64
-"""Maximum length of the names to exclude. Longer names are allowed, because a model does not write such a
-name by accident."""
+"""Maximum length of the names to exclude. Longer names are not excluded, because a model does not write them
+by accident."""
 
 
 def add_text_rules(
@@ -51,7 +51,7 @@ def add_text_rules(
     plain: Ranges = EVERYTHING,
     escape: Node = NOTHING,
 ) -> Node:
-    """Add rules for text up to and including ``end``, and return a reference to the first one.
+    """Add rules for text up to and including ``end``, and return a reference to the first rule.
 
     :param end: the marker that ends the text; empty for text to the end of the output.
     :param without: markers that must not occur in the text.
@@ -72,7 +72,7 @@ def add_text_rules(
             target = next(suffix for suffix in _suffixes(state + char) if suffix in states)
             if target:
                 targets.setdefault(target, []).append(char)
-        # All other characters lead back to the start state, in which no part of a marker has been read.
+        # All other characters lead back to the start state, which stands for no part of a marker.
         special = char_set(char for members in targets.values() for char in members)
         options.append(seq(Chars(intersection(plain, complement(special))), Ref(names[""])))
         if escape != NOTHING:
@@ -86,14 +86,16 @@ def add_text_rules(
     return Ref(names[""])
 
 
-def add_word_rules(rules: Rules, taken: frozenset[str]) -> Node:
-    """Add rules for a name that is not in ``taken``, and return a reference to the first one.
+def add_word_rules(rules: Rules, excluded_names: frozenset[str]) -> Node:
+    """Add rules for a name that is not in ``excluded_names``, and return a reference to the first rule.
 
-    The rules follow the prefix tree of the taken names.  A new name leaves this tree at some
-    character, or ends at a prefix that is not itself a taken name.
+    The rules follow the prefix tree of the excluded names.  A new name leaves this tree at some
+    character, or ends at a prefix that is not itself an excluded name.
     """
     rest = Repeat(Chars(_WORD), 0, 30)
-    words = [name for name in taken if len(name) <= _LONGEST and name.isascii() and name.isidentifier()]
+    words = [
+        name for name in excluded_names if len(name) <= _LONGEST and name.isascii() and name.isidentifier()
+    ]
     prefixes = {"", *(name[:length] for name in words for length in range(1, len(name) + 1))}
     rules.budget.spend(len(prefixes))
     next_chars: dict[str, list[str]] = {}
@@ -105,7 +107,7 @@ def add_word_rules(rules: Rules, taken: frozenset[str]) -> Node:
         leaving = intersection(_WORD if prefix else _WORD_START, complement(char_set(following)))
         options: list[Node] = [seq(Chars(leaving), rest)] if leaving else []
         options += [seq(char, Ref(names[prefix + char])) for char in following]
-        if prefix and prefix not in taken:
+        if prefix and prefix not in excluded_names:
             options.append(NOTHING)
         rules.define(rule, choice(options))
     return Ref(names[""])

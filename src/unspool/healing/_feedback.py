@@ -20,15 +20,15 @@ from ._neutralise import neutralise
 Api: TypeAlias = Literal["chat", "messages", "responses"]
 
 MAX_QUOTED: Final = 2000
-"""Maximum number of characters of the output's calls that the messages quote, over all calls."""
+"""Maximum number of characters that the messages quote from all calls of the output together."""
 _EXCERPT: Final = 80
-"""Maximum number of characters in front of an error that are quoted."""
+"""Maximum number of characters to quote in front of an error."""
 _NOT_RUN: Final = "This call was not run, because another call has an error. Repeat this call, too."
 """Result of a call that could have been run."""
 _MAX_NAMES: Final = 20
-"""Maximum number of tools that are listed."""
+"""Maximum number of tool names in a message."""
 _FAULTS: Final = ("malformed_call", "truncated_call", "cut_head", "unknown_tool")
-"""Diagnostics of calls that were perhaps not announced, so that no result can refer to them."""
+"""Kinds of diagnostics of calls that may be missing from the message, so that they cannot have a result."""
 
 
 def feedback(
@@ -36,14 +36,15 @@ def feedback(
 ) -> list[dict[str, Any]]:
     """Return the messages to append to a conversation, so that the model corrects its calls.
 
-    They are the failed turn, and then a result for each of its calls, or a message of the user if the turn
-    contains no call.  Each result says what is wrong: an error of syntax and its position, a tool that does
-    not exist and the names that are similar, or an argument that does not fit the schema.  The list is empty
-    if all calls can be run.
+    The first message is the failed turn.  It is followed by a result for each call or, if the turn contains
+    no calls, by a user message.  Each result says what is wrong: a syntax error and its position, a tool that
+    does not exist and the names that are similar, or an argument that does not fit the schema.  The list is
+    empty if all calls can be run.
 
-    A broken call has its text under the key ``malformed_arguments``, because all APIs require an object.  At
-    most 2,000 characters of the broken calls are quoted.  Neither the quotations nor the text of the turn
-    contain control tokens or markers of the dialect; the arguments of complete calls stay as they are.
+    All APIs require arguments to be an object, so the arguments of a broken call become an object with their
+    text under the key ``malformed_arguments``.  At most 2,000 characters of the broken calls are quoted.
+    Neither the quotations nor the text of the turn contain control tokens or markers of the dialect; the
+    arguments of complete calls stay as they are.
 
     :param message: the model's output, from ``parse`` or from ``Message.from_chat`` and its siblings.
     :param dialect: the dialect of the model.
@@ -101,15 +102,17 @@ class _Writer:
         self._calls = [part for part in message.parts if not isinstance(part, TextPart)]
         self._broken = [call for call in self._calls if _is_broken(call)]
         unannounced = list(self._unannounced())
-        # Half of the quotations are arguments in the turn, and half are excerpts in the results.
+        # Split the limit on quoted text evenly: half for arguments in the turn, half for excerpts in the
+        # results.
         self._share = MAX_QUOTED // 2 // max(1, len(self._broken) + len(unannounced))
         self._faults = [self._fault(call) for call in self._calls]
         self.general = self._plain(" ".join([self._describe(each) for each in unannounced]))
-        """Description of the faults that no call of the turn has; empty if there are none."""
+        """Description of the faults that do not belong to any call of the turn; empty if there are no such
+        faults."""
 
     @property
     def has_faults(self) -> bool:
-        """True if anything must be corrected."""
+        """True if the model must correct anything."""
         return any(self._faults) or bool(self.general)
 
     def turn(self) -> list[Part]:
@@ -166,7 +169,7 @@ class _Writer:
         return f"{missing} The tools are {known}{more}."
 
     def _syntax(self, name: str, status: str, raw: str, arguments: str) -> str:
-        """Describe an error of syntax, and its position."""
+        """Describe a syntax error and its position."""
         call = f"The call of {_quoted(name[:_EXCERPT])}"
         if status == "truncated":
             return (
@@ -186,7 +189,7 @@ class _Writer:
         return _quoted(self._plain(text[-length:])[-length:])
 
     def _locate(self, raw: str, arguments: str) -> tuple[str, int, str]:
-        """Return the description of an error, its offset, and the text that contains it."""
+        """Return an error's description, the error's offset, and the text that contains the error."""
         if raw:
             # The diagnostics of a message do not contain the place of the error, so parse the call again.
             parser = Parser(self._dialect, tools=self._tools)

@@ -9,16 +9,16 @@ from typing import Final
 
 from .._core.compiler.match_program_types import PUNCTUATION
 from ..dialects import CONTROL_TOKEN, Dialect, find
-from ..dialects._list_templates_and_markers import dialect_literals
+from ..dialects._list_templates_and_markers import dialect_literals, turn_markers
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def neutralise(text: str, dialect: str | Dialect) -> str:
-    """Return a text in which no control token and no marker of the dialect is left.
+    """Return the text with every control token and every marker of the dialect broken up.
 
-    A space after its first character breaks each marker, so that people and models can still read the text,
-    but tokenizers and parsers read it as plain text.  Markers that are only words, such as ``now``, stay.
+    A space is inserted after the first character of each marker.  People and models can still read the text,
+    but tokenizers and parsers treat it as plain text.  Markers that are only words, such as ``now``, stay.
 
     >>> neutralise('I wrote <tool_call>{"name": ""}', "hermes")
     'I wrote < tool_call>{"name": ""}'
@@ -40,7 +40,7 @@ def _pattern(dialect: Dialect) -> re.Pattern[str]:
 
 def _markers(dialect: Dialect) -> Iterator[str]:
     """Yield the markers that are longer than one character, without the whitespace around them."""
-    for literal in (*dialect_literals(dialect), *dialect.prompt.turn):
+    for literal in (*dialect_literals(dialect), *turn_markers(dialect)):
         # Models may omit the bracket of a list next to a marker.
         for marker in (literal, literal.strip().removesuffix("[").removeprefix("]")):
             if len(marker.strip()) > 1 and PUNCTUATION.search(marker):

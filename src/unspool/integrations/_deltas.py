@@ -1,13 +1,13 @@
 """Conversion of parser events to the deltas that an engine's server sends.
 
-A server sends one delta per step and cannot retract a delta.  So the same rules apply as in ``unspool.wire``:
+A server sends one delta per step and cannot retract a delta.  Two rules follow, as in ``unspool.wire``:
 
 * whitespace that is part of the output format is left out;
 * if a call that the client has already seen turns out to be malformed or truncated, an invalid ending is
   added to its arguments (``_core/conversions/make_broken_arguments_unparsable.py``), so that no client runs
   the call.
 
-The same encoder also encodes answers that are not streamed, in one step.
+The encoder can also encode a whole answer in one step, for answers that are not streamed.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class CallDelta:
     index: int
     """Index of the call in the output: 0 for the first call, 1 for the second, and so on."""
     id: str | None
-    """The id of the call; None except in the first delta of the call."""
+    """The id of the call in the call's first delta; None in later deltas."""
     name: str | None
-    """The name of the function; None except in the first delta of the call."""
+    """The name of the function in the call's first delta; None in later deltas."""
     arguments: str
     """The next fragment of the arguments' JSON text."""
 
@@ -75,8 +75,7 @@ class DeltaEncoder:
 
     def feed(self, events: Sequence[Event]) -> Delta:
         """Encode the next events, and return them as one delta."""
-        # Fast path: in long outputs, nearly every step has only one event, which contains the next part of a
-        # call's arguments.
+        # Fast path: in long outputs, nearly every step has only one event, with a part of a call's arguments.
         if len(events) == 1:
             (event,) = events
             if isinstance(event, CallArgs) and event.json:

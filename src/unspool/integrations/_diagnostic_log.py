@@ -1,4 +1,4 @@
-"""Reporting of diagnostics in the engine's log and in a Prometheus counter."""
+"""Reporting of diagnostics to the engine's log and to a Prometheus counter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DiagnosticLog:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._counter: Any = None  # created with the first diagnostic; False if there is no Prometheus client
+        self._counter: Any = None  # created for the first diagnostic; False without a Prometheus client
 
     def report(self, dialect: str, diagnostics: Iterable[Diagnostic]) -> None:
         """Log and count the diagnostics of one output."""
@@ -48,5 +48,5 @@ class DiagnosticLog:
 
 
 def diagnostics_in(events: Iterable[Event]) -> list[Diagnostic]:
-    """Return those of the events that are diagnostics."""
+    """Return the diagnostics among the events."""
     return [event for event in events if isinstance(event, Diagnostic)]

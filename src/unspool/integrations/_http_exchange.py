@@ -1,8 +1,9 @@
-"""Repair of one HTTP exchange with a server that leaves markup in the text; the code does no I/O itself.
+"""Repair of one HTTP exchange with a server that leaves markup in the text, without any I/O.
 
 The transports in ``httpx.py`` and ``httpx2.py`` move the bytes; this module decides what to do with them:
 
-1. ``Reading.open()`` plans a request, and returns the exchange, or None if the response must not change.
+1. ``Reading.open()`` plans a request and returns the exchange.  It returns None if the response must not
+   change.
 2. ``Exchange.request_body`` is sent to the server.  It differs from the client's request body only if an
    engine is set.
 3. ``Exchange.read_whole()`` or ``Exchange.stream()`` repairs a response with the status 200.
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import MalformedOutput, ProtocolError, UsageError
 from ..planning import ContentParsers, Plan, plan, special_token_fields
 from ..policies import Policies
@@ -51,7 +52,7 @@ def api_of(method: str, path: str) -> Api | None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Settings of a transport, which determine how the output of the server's models is parsed."""
+    """Settings of a transport for parsing the output of the server's models."""
 
     dialect: str | Dialect
     engine: EngineName | None
@@ -89,10 +90,10 @@ class Reading:
         if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
             return None
         request = body if api == "chat" else _chat_request(body)
-        decided = plan(self._dialect_of(body), request, constraints=(), policies=self.policies)
+        request_plan = plan(self._dialect_of(body), request, constraints=(), policies=self.policies)
         if self.engine is not None and api == "chat":
-            data = json.dumps(_with_engine_fields(body, decided, self.engine)).encode()
-        return Exchange(api, data, decided)
+            data = json.dumps(_with_engine_fields(body, request_plan, self.engine)).encode()
+        return Exchange(api, data, request_plan)
 
     def _dialect_of(self, body: Mapping[str, Any]) -> str | Dialect:
         if self.dialect != AUTO:
@@ -119,18 +120,18 @@ def _detect(template: str) -> Dialect:
     return detection.dialect
 
 
-def _with_engine_fields(body: dict[str, Any], decided: Plan, engine: EngineName) -> dict[str, Any]:
+def _with_engine_fields(body: dict[str, Any], request_plan: Plan, engine: EngineName) -> dict[str, Any]:
     """Return a request with the fields that make the engine leave all markup in the text."""
-    out = {**body, **special_token_fields(decided, engine)}
-    if decided.chat_template_kwargs:
-        out["chat_template_kwargs"] = dict(decided.chat_template_kwargs)
+    out = {**body, **special_token_fields(request_plan, engine)}
+    if request_plan.chat_template_kwargs:
+        out["chat_template_kwargs"] = dict(request_plan.chat_template_kwargs)
     if engine == "vllm" and body.get("tools"):
         out["tool_choice"] = "none"  # vLLM still shows the tools to the model, but does not parse the calls
     return out
 
 
 def _chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those fields of a Messages request that a plan needs, converted to Chat Completions format."""
+    """Return the fields of a Messages request that a plan needs, converted to Chat Completions format."""
     last = body["messages"][-1] if body["messages"] else {}
     request: dict[str, Any] = {"messages": [last]}
     if isinstance(last, Mapping) and last.get("role") == "assistant":
@@ -158,12 +159,12 @@ def _chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
 class Exchange:
     """One request, and the code that repairs its response."""
 
-    def __init__(self, api: Api, request_body: bytes, decided: Plan) -> None:
+    def __init__(self, api: Api, request_body: bytes, request_plan: Plan) -> None:
         self.api: Api = api
         self.request_body = request_body
         """Body to send to the server."""
-        self._plan = decided
-        self._content_parsers = ContentParsers(decided)
+        self._plan = request_plan
+        self._content_parsers = ContentParsers(request_plan)
 
     def new_repair(self) -> ChatRepair | MessagesRepair:
         """Return a new object that repairs the response."""
@@ -257,7 +258,7 @@ class StreamRepair:
 
     @property
     def _end(self) -> bytes:
-        """Event that ends a stream after an error."""
+        """Return the event that ends a stream after an error."""
         return DONE.encode() if self._api == "chat" else b""
 
     def _encode(self, chunks: list[Chunk]) -> bytes:

@@ -1,7 +1,7 @@
-"""Transports for HTTP clients with the interface of httpx, independent of the library.
+"""Transports for httpx and for other HTTP clients with its interface.
 
 The libraries httpx and httpx2 have the same interface, but each one accepts only its own classes.  So
-``httpx.py`` and ``httpx2.py`` combine these classes with those of the library.
+``httpx.py`` and ``httpx2.py`` combine the classes in this module with those of one library.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
-from ..policies import DEFAULTS, Policies
+from ..policies import PolicyChoice, as_policies
 from ._http_exchange import EngineName, Exchange, Reading, StreamRepair, api_of, error_body
 
 Wrapped = TypeVar("Wrapped")
@@ -66,7 +66,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
     _library: ClassVar[Any]
     """The HTTP library."""
     _default: ClassVar[Any]
-    """Function that returns the transport to wrap if none is given."""
+    """Function that returns the default transport to wrap."""
 
     def __init__(
         self,
@@ -75,23 +75,23 @@ class BaseRepairingTransport(Generic[Wrapped]):
         *,
         template: str | None = None,
         engine: EngineName | None = None,
-        policies: Policies = DEFAULTS,
+        policies: PolicyChoice | None = None,
     ) -> None:
         """Create a transport.
 
         :param dialect: the model's dialect, or ``"auto"`` to find it from the model's name in each request.
-        :param wrap: the transport that sends the requests; by default, a new one of the library.
-        :param template: the model's chat template, to detect the dialect from; only with ``"auto"``.
+        :param wrap: the transport that sends the requests; by default, a new transport of the HTTP library.
+        :param template: the model's chat template, from which the dialect is detected; only with ``"auto"``.
         :param engine: the engine of the server: ``vllm``, ``sglang`` or ``llamacpp``.  The transport then
             adds the request fields that make the engine leave all markup in the text; without an engine,
             it does not change requests.
         :param policies: the policies for the parsers.
         """
-        self._reading = Reading.create(dialect, template, engine, policies)
+        self._reading = Reading.create(dialect, template, engine, as_policies(policies))
         self._inner: Any = self._default() if wrap is None else wrap
 
     def _open(self, request: Any, body: bytes) -> Exchange | Any | None:
-        """Return a request's exchange, a response that rejects the request, or None to leave it unchanged."""
+        """Return a request's exchange, a response that rejects the request, or None to change nothing."""
         api = api_of(request.method, request.url.path)
         assert api is not None  # noqa: S101 - the caller has checked it
         try:
@@ -187,7 +187,7 @@ class AsyncRepairingTransport(BaseRepairingTransport[Wrapped]):
 
 
 def _media_type(response: Any) -> str:
-    """Return the media type of a response that may be repaired; an empty string for all others."""
+    """Return the media type of a response that may be repaired; an empty string for any other response."""
     if response.status_code != 200:
         return ""
     value: str = response.headers.get("content-type", "")

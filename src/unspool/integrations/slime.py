@@ -1,10 +1,10 @@
 """Tool call parsing for slime, as a drop-in replacement for the function that slime's agents call.
 
 slime generates text with SGLang.  Its agents (``--custom-generate-function-path``) parse calls with SGLang's
-``FunctionCallParser.parse_non_stream``.  That function takes text.  It returns the text outside calls, and
-the calls, each with a name and parameters.  The replacement was tested with SGLang 0.5.23, but not with
-slime, which is not published as a package.  Inside SGLang's own server, use ``unspool.integrations.sglang``
-instead.
+``FunctionCallParser.parse_non_stream``.  That function takes text, and returns the text outside calls
+together with the names and parameters of the calls.  The replacement was tested with SGLang 0.5.23, but not
+with slime, which is not published as a package.  Inside SGLang's own server, use
+``unspool.integrations.sglang`` instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def parse_tool_ids(
     tokenizer: AnyTokenizer,
     prompt_ids: Ids | None = None,
 ) -> tuple[dict[str, Any], list[int]]:
-    """Parse the token ids of a response; return the same dictionary as ``parse_tools``, and the loss mask.
+    """Parse the token ids of a response; return a dictionary as from ``parse_tools``, and the loss mask.
 
     The mask contains 1 for every token that the model generated, and 0 for all other tokens.
     """

@@ -22,7 +22,7 @@ from ..models.convert.to_response_template import to_response_template
 from ..parser import parse
 from ..templates import ChatTemplate, ChatTemplateError
 from ..tokens import as_ids, label_tokens
-from ._detect_served_dialect import detect_served_dialect
+from ._detect_from_tokenizer import detect_served_dialect
 
 TokenizerT = TypeVar("TokenizerT")
 Json: TypeAlias = dict[str, Any]
@@ -40,8 +40,7 @@ def attach(tokenizer: TokenizerT, dialect: str | Dialect | None = None) -> Token
     inner.parse_response = ResponseParser(inner, spec, _reasoning_key(template))
     if getattr(inner, "response_template", None) is None:
         # TRL calls parse_response only if the tokenizer has a response template.  A complete template is
-        # better than an empty one, because it is saved with the tokenizer, which can then be used without
-        # unspool.
+        # better than an empty one, because the saved tokenizer then also works without unspool.
         try:
             inner.response_template = to_response_template(spec)
         except (SpecError, UsageError):
@@ -104,7 +103,7 @@ class ResponseParser:
 
 
 def _reasoning_key(template: object) -> str:
-    """Return the message key from which a chat template reads reasoning; by default ``reasoning_content``."""
+    """Return the message key from which a chat template reads reasoning, by default ``reasoning_content``."""
     if isinstance(template, Mapping):
         template = template.get("tool_use") or template.get("default")
     try:

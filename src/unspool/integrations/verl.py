@@ -12,7 +12,7 @@ This module was tested with verl 0.9.1 (``verl/experimental/agent_loop/tool_pars
   it.
 * A malformed or truncated call is not returned as a call; its text stays in the content.
 * verl does not pass the prompt to a parser.  So the parser does not know whether the prompt has opened
-  reasoning.  If it has, and the reasoning contains text that looks like a call, this text is parsed as a
+  reasoning.  If the prompt has opened reasoning, text in this reasoning that looks like a call is parsed as a
   call.
 """
 
@@ -25,14 +25,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ..dialects import Dialect, facts_of, find
+from ..dialects import Dialect, end_tokens, facts_of, find
 from ..errors import UsageError
 from ..events import CallEnd, Event, Markup, Text
 from ..parser import Parser
 from ..tokens import as_tokenizer
-from ._detect_served_dialect import detect_served_dialect
+from ._detect_from_tokenizer import detect_served_dialect
 from ._diagnostic_log import DiagnosticLog, diagnostics_in
-from ._parser_names import DETECTED, parser_names
+from ._registered_parser_names import DETECTED, parser_names
 
 _log: Final = logging.getLogger(__name__)
 _REGISTRY: Final = "verl.experimental.agent_loop.tool_parser"
@@ -58,7 +58,8 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
         @property
         def stop_token_ids(self) -> list[int]:
             """The ids of the tokens that end generation."""
-            ends = () if self.dialect.request is None else facts_of(self.dialect).eos
+            facts = None if self.dialect.request is None else facts_of(self.dialect)
+            ends = () if facts is None else end_tokens(self.dialect, facts)
             special = as_tokenizer(self.tokenizer).special_tokens()
             return [id for id, literal in special.items() if literal in ends]
 
@@ -83,8 +84,8 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
                 call(name=each.name, arguments=each.arguments, tool_call_id=each.id or None)
                 for each in message.tool_calls
             ]
-            # If messages have headers, the chat template writes the headers itself.  Reasoning in the content
-            # would end up under the wrong header, so it is left out.
+            # If messages have headers, the chat template writes the headers itself.  Leave out reasoning,
+            # which would end up under the wrong header.
             framed = self.dialect.frame is not None
             return (message.content or "") if framed else text_without_calls(events), calls
 
@@ -124,7 +125,7 @@ def register() -> tuple[str, ...]:
     return tuple(names)
 
 
-if "verl" in sys.modules:  # true if verl imports this module, or if the program has imported verl before
+if "verl" in sys.modules:  # true if verl imports this module, or if verl was imported before this module
     try:
         register()
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""Models: detection of their dialects, their files and servers, checks of their setup, and converters."""
+"""Models: dialect detection, model files and servers, setup checks, and dialect converters."""
 
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ _LATER = {
     "find_source": ".sources",
     "read_source": ".sources",
 }
-"""Mapping from each public name to its module, which is imported when the name is first used."""
+"""Mapping from each public name to its module; the module is imported when the name is first used."""
 
 if not TYPE_CHECKING:  # hidden from type checkers, which would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER)

@@ -1,7 +1,7 @@
 """Plans: the backend settings that a request requires, and the parser for the backend's output."""
 
 from ._build_plan import DECISIONS, plan
-from ._content_parsers import ContentParsers
+from ._parsers_without_reasoning import ContentParsers
 from ._plan import Constraint, Plan
 from ._read_request import tool_name
 from ._special_token_fields import special_token_fields

@@ -7,13 +7,13 @@ PRE.1  may the detokenizer strip special tokens  ``decide_special_tokens``
 PRE.2  does the model reason                     ``_decide_reasoning``
 PRE.3  where does the output begin               ``_decide_output_start``
 PRE.4  how are calls enforced and read           ``_decide_tool_output``
-PRE.5  which tokens end the output               ``_decide_eos``
+PRE.5  which tokens end the output               ``_decide_end_tokens``
 PRE.6  which marker is stripped from the content ``_decide_reasoning``
 =====  ========================================  ===========================
 
 The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).  The
-rendered prompt takes precedence over these facts and over the options in the request.  The reason is that the
-model continues the prompt that it gets, and that the template may have been edited.
+rendered prompt takes precedence over these facts and over the options in the request, because the model
+continues this prompt, whose template may have been edited.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects import Dialect, Mode, RequestFacts, checkpoint, facts_of, find, get_dialect, plain_name
 from ..errors import UsageError
-from ..policies import DEFAULTS, Policies
+from ..policies import PolicyChoice, as_policies
 from ._context import PlanContext
-from ._decide_eos import decide_eos, warn_about_stops
+from ._decide_end_tokens import decide_eos, warn_about_stops
 from ._decide_output_start import decide_start, parser_prompt
 from ._decide_reasoning import decide_reasoning, decide_strip, decide_switch, reads_reasoning
 from ._decide_tool_output import (
@@ -57,7 +57,7 @@ def plan(
     constraints: Collection[str] = _CONSTRAINTS,
     tool_continuation_reasoning: ToolContinuation = "prompt",
     eos_token_ids: int | Iterable[int] | None = None,
-    policies: Policies = DEFAULTS,
+    policies: PolicyChoice | None = None,
     facts: RequestFacts | None = None,
 ) -> Plan:
     r"""Return the plan for a request: the settings of the backend and of the parser.
@@ -103,7 +103,7 @@ def plan(
             constraints=tuple(kind for kind in _CONSTRAINTS if kind in constraints),
             continuation=tool_continuation_reasoning,
             eos_token_ids=None if ids is None else tuple(ids),
-            policies=policies,
+            policies=as_policies(policies),
         )
     )
 
@@ -113,11 +113,13 @@ def _resolve(
 ) -> tuple[str, Dialect, RequestFacts]:
     """Return the dialect's name for error messages, the dialect itself, and its request facts.
 
-    A checkpoint uses the dialect of its family, but has its own options for reasoning.
+    A checkpoint uses the dialect of its family, but has its own reasoning options.
     """
     if isinstance(dialect, Dialect):
         declaration = find(dialect, tokenizer)
         return declaration.name, declaration, facts or facts_of(declaration)
+    if isinstance(dialect, Mapping):
+        raise UsageError("the arguments are swapped: call plan(dialect, request)")
     if not isinstance(dialect, str):
         raise UsageError(f"a dialect's name is a string, got {type(dialect).__name__}")
     calls, plus, reasoning = dialect.partition("+")
@@ -138,7 +140,7 @@ def _dialect_name(name: str) -> str:
 def build_plan(inputs: Inputs) -> Plan:
     """Make all decisions for these inputs, and return the plan.
 
-    The decisions depend on each other, so they are made in this order:
+    The order of the decisions follows from their dependencies:
 
     1. Where the output begins depends on the reasoning options.
     2. Whether the model reasons depends on where the output begins.

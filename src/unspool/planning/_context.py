@@ -31,10 +31,9 @@ class PlanContext:
         self.continues = self.request.prefill is not None
         """True if the output continues the last message of the request."""
         self.turn = self._turn()
-        """The beginning of the model's turn, which the output continues.
+        """The text of the model's turn before the output; None if it is unknown.
 
-        It is taken from the prompt or, without a prompt, from the last message if the output continues that
-        message.  Otherwise it is None.
+        It is the end of the prompt or, without a prompt, the message that the output continues.
         """
         self.template_kwargs = self.reasoning_options.kwargs
         self.why: dict[str, str] = {}

@@ -47,7 +47,7 @@ def _ignores_prompt(context: PlanContext) -> bool:
 
 
 def _start_after_tool(context: PlanContext, *, switched_on: bool) -> tuple[OutputStart, str]:
-    """Return where the output begins if ``tool_continuation_reasoning`` is ``on`` or ``off``, and why."""
+    """Return where the output begins if ``tool_continuation_reasoning`` determines it, and the reason."""
     why = f"tool_continuation_reasoning={context.inputs.continuation}"
     if context.dialect.prompt.start:
         return "header", f"{why}, but output of {context.family} begins in a header"
@@ -62,7 +62,7 @@ def _start_after_tool(context: PlanContext, *, switched_on: bool) -> tuple[Outpu
 
 
 def _start_by_habit(context: PlanContext, *, switched_on: bool) -> tuple[OutputStart, str]:
-    """Return where the output begins after a prompt as the family's own templates render it, and why."""
+    """Return where the output begins after a prompt from the family's own templates, and the reason."""
     family, thinking = context.family, context.thinking
     if thinking.inside:
         if not switched_on:
@@ -78,7 +78,7 @@ def _start_by_habit(context: PlanContext, *, switched_on: bool) -> tuple[OutputS
 def parser_prompt(
     context: PlanContext, start: OutputStart, output: ToolOutput, *, reads_reasoning: bool
 ) -> str | None:
-    """Return the prompt to pass to the parser, which makes the parser start where the output begins."""
+    """Return the prompt that makes the parser start where the output begins."""
     turn = None if _ignores_prompt(context) else context.turn
     if start == "header":
         return turn

@@ -52,7 +52,7 @@ def _optional_calls(context: PlanContext) -> tuple[ToolOutput, str]:
 
 
 def _strict_obstacle(context: PlanContext) -> str:
-    """Return why ``strict`` cannot be enforced if calls are optional; empty if it can be enforced."""
+    """Return the reason why ``strict`` cannot be enforced for optional calls; empty if it can be enforced."""
     request = context.request
     if request.json_answer or request.guided:
         return f"{request.guided or 'response_format'} already constrains the output"
@@ -89,7 +89,7 @@ def _required_calls(context: PlanContext) -> tuple[ToolOutput, str]:
 def make_constraint(
     context: PlanContext, output: ToolOutput, *, reasoning: bool, start: OutputStart
 ) -> Constraint:
-    """Return the constraint with which the backend enforces calls; its kind is ``none`` if it need not."""
+    """Return the constraint with which the backend enforces calls, or a constraint of kind ``none``."""
     request = context.request
     if request.forced:
         enforced = "native" in context.facts.forced and "native" in context.inputs.constraints
@@ -125,7 +125,7 @@ def output_stages(context: PlanContext, strip: str, output: ToolOutput) -> tuple
     """Return the names of the plan's stages (see ``output_stages``), in the order in which they run."""
     request = context.request
     stages = {
-        # With guided JSON, the parser removes the marker itself, as part of the dialect's section.
+        # With guided JSON, no stage is needed, because the dialect's section contains the marker to strip.
         "strip": bool(strip) and output != "guided_json",
         "one_call": not request.parallel and output != "none",
         "answer": context.reasoning_options.force_nonempty_content,

@@ -16,7 +16,7 @@ from ..parser import Parser
 from ..policies import Policies
 from ._planned_parser import NewId, PlannedParser
 from .derived_dialects import opener
-from .output_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
+from .request_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
 
 ToolContinuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
@@ -44,7 +44,7 @@ class Constraint:
     """The channel that the prompt has opened; ``message`` if the prompt has opened no channel."""
 
     def grammar(self) -> Grammar:
-        """Return the grammar of the dialect's markup; its methods write it in the format of an engine."""
+        """Return the grammar of the dialect's markup, which can be converted to the format of each engine."""
         self._expect("native", "json_schema()")
         return grammar_for(
             self.dialect,
@@ -73,7 +73,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Arguments of ``plan()`` that have passed the checks."""
+    """Validated arguments of ``plan()``."""
 
     family: str
     """The name of the dialect or checkpoint, as the caller passed it."""
@@ -229,7 +229,7 @@ class Plan:
         if name == "one_call":
             return OneCall()
         if name == "answer":
-            return ReasoningAsAnswer(strict=self.facts.thinking.swap == "nothing")
+            return ReasoningAsAnswer(strict=self.facts.thinking.habits.swap == "nothing")
         return NoReasoning()
 
 

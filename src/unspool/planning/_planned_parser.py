@@ -18,7 +18,7 @@ from ..dialects import Dialect
 from ..events import Event, FinishReason
 from ..parser import Parser, ToolList
 from ..policies import Policies
-from .output_stages import MAX_WHITESPACE, OneCall, Stage
+from .request_stages import MAX_WHITESPACE, OneCall, Stage
 
 NewId: TypeAlias = Callable[[str, int], str]
 """Function that makes a call id from the call's name and number."""
@@ -157,7 +157,7 @@ class PlannedParser(Parser):
         return events
 
     def _beginning_is_clear(self, text: str) -> bool:
-        """Return whether the beginning can be classified; start outside reasoning if it is JSON."""
+        """Return whether the beginning can be classified; if it is JSON, start outside reasoning."""
         first = text.lstrip()
         openers = self._openers
         assert openers is not None  # noqa: S101 - the callers check it
@@ -169,8 +169,8 @@ class PlannedParser(Parser):
             return False
         self._openers = None
         if first[0] in "[{" and not first.startswith(tuple(openers)):
-            # Initialize the parser again, with an empty prompt, so that it starts outside reasoning.  It has
-            # not been fed yet.
+            # The parser has not been fed yet.  Initialize it again with an empty prompt, so that it starts
+            # outside reasoning.
             super().__init__(
                 self.dialect,
                 tools=self._tools,

@@ -116,7 +116,7 @@ def _tools(value: object) -> tuple[Mapping[str, object], ...]:
         return ()
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
         raise UsageError(f"tools is a {type(value).__name__}; pass the request's list of tools")
-    Tools(value)  # a check: raises an error if an item is not a tool
+    Tools(value)  # raises an error if an item is not a tool
     return tuple(value)
 
 

@@ -41,13 +41,13 @@ def decide_skip_special_tokens(context: PlanContext, *, calls: bool, reasoning: 
 
 
 def _reasons(context: PlanContext, *, calls: bool, reasoning: bool) -> tuple[str, str]:
-    """Return the reason to keep special tokens, empty if there is none, and the reason to strip them."""
+    """Return the reason to keep special tokens (empty if there is none) and the reason to strip them."""
     if context.tokenizer is not None:
         tokens = stripped_markers(context.dialect, context.tokenizer, calls=calls, reasoning=reasoning)
         more = ", ..." if len(tokens) > 3 else ""
         return (
             f"the tokenizer flags {', '.join(tokens[:3])}{more} as special" if tokens else "",
-            "the tokenizer flags no marker that can occur as special",
+            "the tokenizer does not flag any marker of this output as special",
         )
     special = {
         "calls": calls and bool(context.facts.calls_special),
@@ -57,7 +57,7 @@ def _reasons(context: PlanContext, *, calls: bool, reasoning: bool) -> tuple[str
     names = " and ".join(name for name, is_special in special.items() if is_special)
     return (
         f"the markers of {names} in {context.family} are special tokens" if names else "",
-        "no marker that can occur is known to be a special token",
+        "no marker of this output is known to be a special token",
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from ..dialects import Dialect, Family, Names, Prompt, Section, Wrapper, get_dialect
+from ..dialects import Dialect, Family, Habits, Names, Prompt, Section, Wrapper, Writing, get_dialect
+from ..dialects._list_templates_and_markers import turn_markers
 from ..dialects.parse_templates import escaped, text_around
 
 
@@ -27,7 +28,7 @@ def without_reasoning(dialect: Dialect) -> Dialect:
 
 @lru_cache(maxsize=1024)
 def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
-    """Return a dialect for output that a JSON schema constrains, except for the family's reasoning before it.
+    """Return a dialect for JSON output that a schema constrains, with optional reasoning before the JSON.
 
     For ``tool_choice=required`` the output is an array of objects with name and arguments.
     For a named function, some engines write such an array, too, but others write only the
@@ -40,6 +41,7 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
     """
     plain = get_dialect("generic_json")
     sections: tuple[str | Section, ...] = (Section("{calls}", only_at_start=True),) if name else plain.section
+    strip = strip.strip()
     if strip:  # some models write only the opening marker, others also the closing marker
         leads = (escaped(f"{strip}\n"), escaped(f"{strip}\n</{strip[1:]}\n"))
         sections += tuple(
@@ -54,11 +56,13 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
         family=Family("guided output"),
         section=sections,
         call=("[{envelope}]", ",{envelope}]", "{args}") if name else plain.call,
-        sep=(";",) if name else plain.sep,
+        writing=Writing(between_calls=";") if name else plain.writing,
+        separators=() if name else plain.separators,
         names=Names(fixed=name),
         reasoning=dialect.reasoning if reasoning else (),
         drop=dialect.drop,
+        habits=Habits(drop_text=dialect.habits.drop_text, repeated_calls=dialect.habits.repeated_calls),
         stop=dialect.stop,
-        prompt=Prompt(turn=dialect.prompt.turn),
+        prompt=Prompt(turn=turn_markers(dialect)),
         id_format=dialect.id_format,
     )

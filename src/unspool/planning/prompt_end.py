@@ -11,7 +11,7 @@ from .._core.read_prompt_end import output_start, relevant_tail
 from .._core.schema.tools import tool_name
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects import Dialect, RequestFacts, role_markers
+from ..dialects import Dialect, RequestFacts, end_tokens, role_markers
 from ..errors import UsageError
 from .derived_dialects import closer, opener
 
@@ -44,7 +44,7 @@ def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
     In some families the header of a turn is ordinary text, not a marker.  In these families, only the text of
     the message shows where the turn begins.
 
-    :param prefill: the text of the message that is to be continued.
+    :param prefill: the text of the message that the output continues.
     """
     if dialect.frame is not None:
         # The header of a message is a marker, so the turn can be found without ``prefill``.
@@ -54,7 +54,7 @@ def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
 
 
 def _start_of_prefill(prompt: str, prefill: str) -> int:
-    """Return the offset at which the message to be continued starts in the prompt.
+    """Return the offset in the prompt at which the message starts that the output continues.
 
     A template may change whitespace in the message, or remove the beginning of the message.  So the offset is
     the start of the longest common suffix of prompt and message; differences in whitespace are ignored.
@@ -91,7 +91,7 @@ def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | No
 
 
 def tail(text: str) -> str:
-    """Return the last characters of a text, to be quoted in error messages."""
+    """Return the end of a text, for quotation in error messages."""
     return text if len(text) <= 30 else "…" + text[-30:]
 
 
@@ -110,15 +110,15 @@ def closes_reasoning(dialect: Dialect, prompt: str) -> bool:
 def check_prompt(
     family: str, dialect: Dialect, facts: RequestFacts, prompt: str, *, continues: bool
 ) -> list[str]:
-    """Return warnings about a prompt; raise an error if no template of the family can have rendered it."""
+    """Return warnings about a prompt; raise an error if it cannot come from a template of the family."""
     text = prompt.rstrip()
-    for eos in facts.eos:
+    for eos in end_tokens(dialect, facts):
         if text.endswith(eos):
             raise UsageError(
                 f"the prompt ends with {eos!r}, which ends a turn of {family}: render it with "
                 "add_generation_prompt=True, or pass the end of the prompt exactly as the model gets it"
             )
-    endings = facts.prompts
+    endings = dialect.prompt.ends
     expected = f"prompts of {family} end with {' or '.join(map(repr, endings))}"
     if endings:
         bare = _without_seed(text, dialect)
@@ -142,9 +142,9 @@ def check_prompt(
 def check_tools_shown(
     prompt: object, tools: Iterable[Mapping[str, object]], request: Mapping[str, object]
 ) -> list[str]:
-    """Return a warning if a whole prompt contains the name of no tool, although the request has tools.
+    """Return a warning if the request has tools, but the prompt does not contain any tool name.
 
-    A prompt that lacks the first message of the request is only the end of a prompt, so it is not checked.
+    Partial prompts are not checked.  A prompt counts as partial if it lacks the request's first message.
     """
     if not isinstance(prompt, str) or any(str(tool_name(tool)) in prompt for tool in tools):
         return []
@@ -163,7 +163,7 @@ def check_tools_shown(
 
 
 def _without_seed(text: str, dialect: Dialect) -> str:
-    """Return a prompt without any reasoning and content markers that it ends with."""
+    """Remove reasoning and content markers from the end of a prompt."""
     markers = {"<think>", "</think>"}
     for template in dialect.reasoning:
         markers |= {opener(template), closer(template)}

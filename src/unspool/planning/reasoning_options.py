@@ -68,20 +68,20 @@ def read_reasoning_options(
 ) -> ReasoningOptions:
     """Return a request's options for reasoning as one decision, with variables for the family's template.
 
-    :param defaults: the deployment's default template variables; its options for reasoning are used only if
-        the request has no such option.
+    :param defaults: the deployment's default template variables; reasoning options among them apply only if
+        the request has none.
     """
     warnings: list[str] = []
     variables = _Variables()
     variables.read(request, thinking, warnings)
-    has_option = any(key in variables.values for key in (*SWITCHES, thinking.effort_name))
+    has_option = any(key in variables.values for key in (*SWITCHES, thinking.habits.effort_name))
     kwargs = {key: value for key, value in defaults.items() if not (has_option and key in SWITCHES)}
     kwargs.update(variables.values)
     return _OptionReader(family, thinking, kwargs, warnings).read()
 
 
 class _Variables:
-    """Template variables of a request, including options for reasoning at the top level of the request."""
+    """Template variables of a request, including the reasoning options among its top-level fields."""
 
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
@@ -169,7 +169,7 @@ def _normal(value: object) -> object:
 
 
 def near_efforts(word: object) -> tuple[str, ...]:
-    """Return all other efforts except those that turn reasoning off, the closest effort first.
+    """Return the efforts other than ``word`` that keep reasoning on, the closest first.
 
     >>> near_efforts("max")[:2]
     ('xhigh', 'high')
@@ -208,7 +208,7 @@ class _OptionReader:
         self._read_budget()
         self._read_effort(adaptive)
         on = self.on
-        if on is None and self.thinking.written and not adaptive:
+        if on is None and self.thinking.habits.written and not adaptive:
             on = True
         self._write_options(on)
         return ReasoningOptions(
@@ -222,7 +222,7 @@ class _OptionReader:
     # -- checks
 
     def _check_known(self, key: str) -> None:
-        known = (*SWITCHES, self.thinking.effort_name)
+        known = (*SWITCHES, self.thinking.habits.effort_name)
         if key in known or key in _OTHER_VARIABLES or key in _OWN_OPTIONS:
             return
         if not _LOOKS_LIKE_OPTION.search(key):
@@ -232,12 +232,12 @@ class _OptionReader:
         raise UsageError(f"unknown reasoning option {key!r}: {hint}")
 
     def _advice(self) -> str:
-        """Return a phrase for error messages that advises which options to use."""
+        """Return advice on which options to use, as a phrase for error messages."""
         thinking = self.thinking
         if thinking.default is None:
             return f"{self.family} does not reason; leave it out"
         if thinking.default == "always":
-            depth = f"; {thinking.effort_name} sets how much" if thinking.switches else ""
+            depth = f"; {thinking.habits.effort_name} sets how much" if thinking.switches else ""
             return f"{self.family} always reasons{depth}; leave it out"
         if not thinking.switches:
             return f"{self.family} has no such option, because the model decides; leave it out"
@@ -320,7 +320,7 @@ class _OptionReader:
 
     def _read_effort(self, adaptive: bool) -> None:
         thinking = self.thinking
-        name = thinking.effort_name
+        name = thinking.habits.effort_name
         efforts = {key: self.kwargs[key] for key in ("reasoning_effort", name) if key in self.kwargs}
         if not efforts:
             return
@@ -347,7 +347,7 @@ class _OptionReader:
         words = dict(thinking.efforts) or {word: word for word in _EFFORTS}
         if isinstance(value, str) and value.strip().lower() in words:
             return words[value.strip().lower()]
-        bounds = thinking.numeric_effort
+        bounds = thinking.habits.numeric_effort
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if bounds is not None and number and bounds[0] <= float(str(value)) <= bounds[1]:
             return value

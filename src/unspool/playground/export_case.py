@@ -20,11 +20,11 @@ from .request_fields import Setup
 
 _GROUP: Final = "playground"
 _FRAGMENTS: Final = ("cut_head", "cut_marker")
-"""Kinds of diagnostics that report an output that ends inside a marker, or directly after a marker."""
+"""Kinds of diagnostics for an output that ends inside a marker or directly after it."""
 
 
 def make_case(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the case in three forms: as JSON, as a line for ``unspool conformance``, and as readable text.
+    """Return the output as a conformance case in three forms: JSON, a line of JSON Lines, and readable text.
 
     A case cannot contain policies, so the expected result is that of parsing with the default policies.  A
     case must have tools, so if the request has none, the case declares the functions that the output calls.

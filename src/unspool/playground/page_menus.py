@@ -72,11 +72,11 @@ def examples(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return example outputs of a dialect: its sample output, and its conformance cases in groups."""
     dialect = Setup.of(request).dialect
     (sample,) = list_samples([dialect.name])
-    offered: list[Any] = [tools()]
+    tool_lists: list[Any] = [tools()]
     groups: dict[str, list[dict[str, Any]]] = {}
     for case in cases([dialect.name], _GROUPS):
         if isinstance(case, TestCase) and case.n == 1:
-            groups.setdefault(case.group, []).append(_case(case, offered))
+            groups.setdefault(case.group, []).append(_case(case, tool_lists))
     return {
         "sample": {
             "title": "Sample output",
@@ -87,20 +87,20 @@ def examples(request: Mapping[str, Any]) -> dict[str, Any]:
             "finish_reason": "stop",
         },
         "groups": [{"title": GROUPS[group], "cases": members} for group, members in groups.items()],
-        "tools": offered,
+        "tools": tool_lists,
     }
 
 
-def _case(case: TestCase, offered: list[Any]) -> dict[str, Any]:
-    """Return a case as JSON; its ``tools`` is an index into ``offered``, as many cases share a tool list."""
+def _case(case: TestCase, tool_lists: list[Any]) -> dict[str, Any]:
+    """Return a case as JSON, whose ``tools`` is an index into ``tool_lists``; extend this list if needed."""
     declared = list(case.tools)
-    if declared not in offered:
-        offered.append(declared)
+    if declared not in tool_lists:
+        tool_lists.append(declared)
     return {
         "title": case.scenario_name.partition("/")[2],
         "shows": case.rule,
         "text": case.model_output,
-        "tools": offered.index(declared),
+        "tools": tool_lists.index(declared),
         "prompt": case.prompt,
         "finish_reason": case.finish_reason,
     }

@@ -92,7 +92,7 @@ class _Playback:
         self._chunks: dict[str, list[dict[str, Any]]] = {api: [] for api in self._wires}
         self._events: list[Event] = []
         self._event_rows: list[dict[str, Any]] = []
-        self._visible: list[Event] = []  # without the whitespace that is filtered out
+        self._visible: list[Event] = []  # the events without formatting whitespace
         self._error: MalformedOutput | None = None
         self._fed = 0
         self._finished = False
@@ -126,8 +126,8 @@ class _Playback:
                 self._visible += self._builder.feed(events)
             except MalformedOutput as error:
                 self._error = error
-                # The builder filters whitespace, but raised an error instead of returning the filtered
-                # events.  So filter all events again.
+                # The builder raised an error instead of returning the events without whitespace, so filter
+                # all events again.
                 self._visible = self._parser.tidy().feed(self._events)
         else:
             self._visible += events
@@ -224,26 +224,26 @@ class _Playback:
             "caret": caret(self._setup.text, at),
         }
 
-    def _spans(self, decided: int) -> list[tuple[int, int, str, bool]]:
-        """Return labelled spans, without gaps, of all text that the events so far cover."""
+    def _spans(self, end: int) -> list[tuple[int, int, str, bool]]:
+        """Return the labelled spans of the text up to ``end``, without gaps between them."""
         ends = ends_of_turn(self._parser.dialect)
-        return _join_spans(stretches([*self._events, *self._open_call(decided)], self._visible, ends))
+        return _join_spans(stretches([*self._events, *self._open_call(end)], self._visible, ends))
 
-    def _open_call(self, decided: int) -> list[Event]:
-        """Return a ``CallEnd`` for the unfinished call, if any; without it the call's text gets no label."""
+    def _open_call(self, end: int) -> list[Event]:
+        """Return a ``CallEnd`` for the unfinished call, if any, so that the call's text gets a label."""
         for event in reversed(self._events):
             if isinstance(event, CallEnd):
                 break
             if isinstance(event, CallStart):
-                return [CallEnd(event.index, "complete", "", decided, decided, event.end, decided)]
+                return [CallEnd(event.index, "complete", "", end, end, event.end, end)]
         return []
 
 
-def _join_spans(labelled: Iterable[Stretch]) -> list[tuple[int, int, str, bool]]:
-    """Return labelled spans as tuples; adjacent spans with equal labels are joined."""
+def _join_spans(items: Iterable[Stretch]) -> list[tuple[int, int, str, bool]]:
+    """Return the spans as tuples; adjacent spans with equal labels are joined."""
     spans: list[tuple[int, int, str, bool]] = []
     start = 0
-    for end, label in labelled:
+    for end, label in items:
         if end <= start:
             continue
         kind, broken = _KINDS[label & LABEL_MASK], bool(label & LabelFlag.BROKEN)

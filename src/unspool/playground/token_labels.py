@@ -128,7 +128,7 @@ class _File:
 
 
 def _scored(vocabulary: object) -> list[tuple[str, int]]:
-    """Convert a Unigram vocabulary, a list of tokens with scores, to a dictionary from tokens to ids."""
+    """Convert a Unigram vocabulary (a list of tokens with scores) to a dictionary from tokens to ids."""
     if not isinstance(vocabulary, list):
         raise UsageError("this tokenizer.json has no vocabulary")
     return [(str(entry[0]), id) for id, entry in enumerate(vocabulary) if isinstance(entry, list) and entry]

@@ -27,7 +27,7 @@ class TemplateCapabilities:
     calls: Literal["many", "one", "none"]
     """Number of calls that the template writes per assistant message."""
     arguments: Literal["object", "string", "either"]
-    """The form in which the template needs arguments; ``either`` if both forms have the same rendering."""
+    """The form that the template needs for arguments; ``either`` if it renders both forms identically."""
     reasoning_key: str
     """The key of a message under which the template reads reasoning; ``parts`` if reasoning must be a part of
     the content; empty if the template does not read reasoning."""
@@ -114,7 +114,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
         return message("tool", content, tool_call_id=call["id"])
 
     def in_order(text: str) -> bool:
-        """Return whether the content comes before the call in a rendering, as in the model's output."""
+        """Return whether the content comes before the call in a rendering, as it does in outputs."""
         return -1 < text.find(_TEXT) < text.find("unspool_first")
 
     probe_parts("user", lambda content: [message("user", content)])
@@ -122,7 +122,8 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     probe_parts("system", lambda content: [message("system", content), user])
     probe_parts("assistant", lambda content: [user, message("assistant", content)])
     if "user" in with_parts_only:
-        # Assume the same for tool results, until calls are known; probes of tool results need calls.
+        # Tool results can only be probed together with calls.  Until then, assume the same as for user
+        # messages.
         with_parts_only.add("tool")
     forms = {"object": _ARGUMENTS, "string": json.dumps(_ARGUMENTS)}
     contents = ("", None)
@@ -135,7 +136,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     arguments = _arguments_form(rendered)
     form = "string" if arguments == "string" else "object"
     empties = [content for content in contents if (form, content) in rendered]
-    # Use "" or None, whichever renders to less text: some templates write None as the word "None".
+    # Use the value that renders to less text, because some templates write None as the word "None".
     empty = min(empties, key=lambda content: len(rendered[form, content]), default="")
     first, second = (_probe_call(f"unspool_{name}", forms[form]) for name in ("first", "other"))
     calls = [first] if rendered else []
@@ -159,12 +160,12 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
 
 
 def _arguments_form(rendered: Mapping[tuple[str, str | None], str]) -> Literal["object", "string", "either"]:
-    """Return the form in which a template needs arguments, by comparing its renderings of both forms."""
+    """Compare the renderings of both forms of arguments, and return the form that the template needs."""
     texts = {form: text for (form, _), text in reversed(tuple(rendered.items()))}
     objects, strings = texts.get("object", ""), texts.get("string", "")
     if objects and objects == strings:
         return "either"
-    # Models write JSON.  So if the template printed the object as a Python dictionary, it expected text.
+    # Models write JSON.  So a template that prints an object as a Python dictionary expects text.
     return "object" if objects and not (strings and str(_ARGUMENTS) in objects) else "string"
 
 

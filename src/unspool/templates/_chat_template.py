@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
 from os import PathLike, fspath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import UnspoolError, UsageError
 from ._capabilities import PROBED_TOOL, THINKING_ON, ChatMessage, TemplateCapabilities, probe_capabilities
@@ -24,6 +24,9 @@ from ._render_limits import (
     PROBING_RENDERINGS,
 )
 from ._render_pool import render
+
+if TYPE_CHECKING:
+    from ..models.sources import Source
 
 _ALIASED: Final = ("reasoning_content", "thinking", "reasoning")
 _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
@@ -48,7 +51,7 @@ class ChatTemplateLimit(ChatTemplateError):
 
 
 def _plain(value: object) -> Any:
-    """Return a copy of a value in plain JSON types, which have no methods that a template could misuse."""
+    """Return a copy of a value in plain JSON types, without methods that a template could misuse."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     # Convert instances of subclasses, such as enumeration members, to the plain type: a subclass may have
@@ -73,7 +76,7 @@ def _plain(value: object) -> Any:
 def _to_json_types(value: object, what: str) -> Any:
     """Return a copy of a value in plain JSON types; raise an error if the value is nested too deeply.
 
-    :param what: the name of the value, used in the error message.
+    :param what: the name of the value, for error messages.
     """
     try:
         return _plain(value)
@@ -120,7 +123,7 @@ class ChatTemplate:
         :param max_length: maximum length of a rendering, in characters.
         :param max_seconds: maximum processor time for a rendering, in seconds.
         :param max_megabytes: maximum memory for a rendering, in megabytes.
-        :param variables: other special tokens, and variables for every rendering.
+        :param variables: further special tokens, and other variables for every rendering.
         """
         if not isinstance(source, str):
             raise UsageError(f"a chat template is Jinja source text, got {type(source).__name__}")
@@ -144,25 +147,33 @@ class ChatTemplate:
         self._run(None)
 
     @classmethod
-    def load(cls, source: str | PathLike[str], **options: Any) -> ChatTemplate:
+    def load(cls, source: str | PathLike[str] | Source, **options: Any) -> ChatTemplate:
         """Load the template of a model, together with its special tokens.
 
-        Nothing is downloaded, and no server is asked.
+        Nothing is downloaded, and no server is asked.  For the template of a running server, pass
+        ``unspool.models.find_source(url)``.
 
         :param source: a model directory, a file with a template, a ``tokenizer_config.json``, a GGUF file, or
-            the name of a model in the Hugging Face cache, such as ``Qwen/Qwen3-8B``.
+            the name of a model in the Hugging Face cache, such as ``Qwen/Qwen3-8B``; or a ``Source``.
         :param options: options of ``ChatTemplate``, such as ``max_length``, and variables for renderings.
         """
-        from ..models.sources import find_source
+        from ..models.sources import Source, find_source
         from ..models.sources.running_server import is_url
         from ..models.sources.source import is_template
 
-        name = fspath(source)
-        if is_template(name):
-            raise UsageError("this is the text of a template: pass it to ChatTemplate() itself")
-        if is_url(name) or name == "-":
-            raise UsageError(f"{name} is not a file: pass a path, or the name of a downloaded model")
-        found = find_source(name)
+        if isinstance(source, Source):
+            found = source
+        else:
+            name = fspath(source)
+            if is_template(name):
+                raise UsageError("this is the text of a template: pass it to ChatTemplate() itself")
+            if is_url(name):
+                raise UsageError(
+                    f"{name} is not a file: pass unspool.models.find_source({name!r}) to ask this server"
+                )
+            if name == "-":
+                raise UsageError("- is not a file: pass a path, or the name of a downloaded model")
+            found = find_source(name)
         if not found.template:
             raise UsageError(
                 f"{found.origin} has no Jinja template: load the chat template of the original model instead"
@@ -225,7 +236,7 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         **kwargs: object,
     ) -> tuple[str, list[tuple[int, int]]]:
-        """Return a rendering, and the spans of the ``{% generation %}`` blocks in it.
+        """Return a rendering and the spans of its ``{% generation %}`` blocks.
 
         These blocks contain the model's text, and Transformers builds its mask of assistant
         tokens from the spans.  The list is empty if the template has no such block.
@@ -259,18 +270,20 @@ class ChatTemplate:
         *,
         probing: bool = False,
         marked: bool = False,
-        left: float = math.inf,
+        seconds_left: float = math.inf,
     ) -> str:
         """Render the template with these variables.
 
         :param variables: the template's variables; None to compile the template without rendering.
-        :param left: the remaining seconds of the time limit, if earlier renderings have used a part of the
-            limit.
+        :param seconds_left: the remaining seconds of the time limit, if earlier renderings have used a part
+            of it.
         """
         length, seconds, megabytes = self._limits
-        left = min(left, seconds)
+        seconds_left = min(seconds_left, seconds)
         mode = self._mode(probing=probing)
-        result = render(RenderJob(self.source, mode, variables, marked, length, seconds, megabytes, left))
+        result = render(
+            RenderJob(self.source, mode, variables, marked, length, seconds, megabytes, seconds_left)
+        )
         self._spent += result.seconds
         if result.kind != "text":
             raise _failure(result)
@@ -278,7 +291,7 @@ class ChatTemplate:
 
     @property
     def capabilities(self) -> TemplateCapabilities:
-        """The capabilities of the template: the messages that it can read."""
+        """The capabilities of the template, which determine the messages that it can read."""
         if self._capabilities is None:
             self._capabilities = self._probe()
         return self._capabilities
@@ -292,9 +305,9 @@ class ChatTemplate:
             for tools in ([PROBED_TOOL], None):
                 probe = variables | {"messages": list(messages), "tools": tools}
                 try:
-                    return self._run(probe, probing=True, left=until - self._spent)
+                    return self._run(probe, probing=True, seconds_left=until - self._spent)
                 except ChatTemplateLimit:
-                    raise  # The probe failed; this does not show that the capability is missing.
+                    raise  # A failed probe does not prove that the capability is missing.
                 except ChatTemplateError:
                     continue
             return ""
@@ -303,7 +316,7 @@ class ChatTemplate:
 
 
 def _aliased(message: ChatMessage) -> ChatMessage:
-    """Return a message with its reasoning under both keys that templates read, as in Transformers."""
+    """Return a message with its reasoning under both usual keys, as Transformers does."""
     reasoning = next((message[key] for key in _ALIASED if message.get(key) is not None), None)
     if reasoning is None:
         return message
@@ -311,7 +324,7 @@ def _aliased(message: ChatMessage) -> ChatMessage:
 
 
 def _spans(marked: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return a rendering without the marks of ``{% generation %}`` blocks, and the spans of these blocks."""
+    """Return a rendering without ``{% generation %}`` marks, and the spans of the marked blocks."""
     begin, end = GENERATION_MARKS
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []

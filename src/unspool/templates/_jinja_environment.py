@@ -1,7 +1,7 @@
 """Jinja environment for chat templates, as in Transformers, but with limits on each rendering.
 
-The child process (``_render_process.py``) imports only three modules of our package: this file,
-``_render_job.py`` and ``_render_limits.py``.  So it starts quickly.
+To start quickly, the child process (``_render_process.py``) imports only three modules of our package: this
+file, ``_render_job.py`` and ``_render_limits.py``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _tojson(
 ) -> str:
     """Return a value as JSON.
 
-    Unlike Jinja's own filter, this one does not escape HTML, because a prompt is not HTML.
+    Unlike Jinja's own filter, this filter does not escape HTML, because a prompt is not HTML.
     """
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
@@ -76,7 +76,7 @@ def _tojson(
 
 
 def _strftime_now(form: str) -> str:
-    return datetime.now().strftime(form)  # noqa: DTZ005 - the local date, as Transformers gives it
+    return datetime.now().strftime(form)  # noqa: DTZ005 - the local date, as in Transformers
 
 
 def _range(*bounds: int) -> range:
@@ -112,7 +112,7 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
             return f"{GENERATION_MARKS[0]}{caller()}{GENERATION_MARKS[1]}" if _marking.get() else caller()
 
     class TemplateDict:
-        """Replacement for ``dict`` in templates that hides the attributes of the type."""
+        """Replacement for ``dict`` in templates, which hides the attributes of the type."""
 
         def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
             return dict(*args, **kwargs)
@@ -200,15 +200,15 @@ def generate(
     marked: bool,
     length: int,
     seconds: float,
-    left: float,
+    seconds_left: float,
 ) -> str:
     """Return the rendering of a template; raise ``Limit`` if it reaches a limit.
 
     :param marked: put marks around ``{% generation %}`` blocks.
-    :param seconds: the whole time limit, which is used only in the error message.
-    :param left: the seconds that remain of the time limit.
+    :param seconds: the whole time limit, for the error message.
+    :param seconds_left: the seconds that remain of the time limit.
     """
-    bounds = _Bounds(length, seconds, clock() + left)
+    bounds = _Bounds(length, seconds, clock() + seconds_left)
     tokens = _bounds.set(bounds), _marking.set(marked)
     try:
         return "".join(_bounded(template.generate(variables), bounds))

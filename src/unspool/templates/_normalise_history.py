@@ -84,7 +84,7 @@ def normalise_history(
 
 
 def _join_text_parts(parts: Sequence[object], at: int, role: str) -> str:
-    """Return the text of content parts, joined by newlines; raise an error for other types of parts."""
+    """Return the text of content parts, joined by newlines; raise an error for parts that are not text."""
     texts = []
     for part in parts:
         text = part if isinstance(part, str) else part.get("text") if isinstance(part, dict) else None
@@ -106,13 +106,12 @@ def _assistant(
     reasonings = [message.pop(key, None) for key in REASONING_KEYS]
     reasoning = next((text for text in reasonings if text and isinstance(text, str)), "")
     original_calls = message.pop("tool_calls", None) or ()
-    # If the template can read arguments as text, keep the text, because it has the model's exact bytes.
+    # Keep arguments as text if the template can read text, because the text has the model's exact bytes.
     calls = [_call(call, at, ids, as_object=capabilities.arguments == "object") for call in original_calls]
     content = message.get("content")
     if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
-        # check=False also renders what the parser could not parse back: the model must see its earlier
-        # output.
+        # Without the round-trip check, every message can be rendered: the model must see its earlier output.
         content = render(dialect, _as_message(inline, content, calls), check=False)
     elif calls:
         message["tool_calls"] = calls
@@ -173,7 +172,7 @@ def _arguments(value: object, *, as_object: bool) -> object:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Return the object that a JSON text contains; None if it is not an object that templates can handle."""
+    """Return the object that a JSON text contains; None if templates cannot handle the value."""
     if text.strip() in ("", "null"):
         return {}
     try:
@@ -248,8 +247,8 @@ class _Ids:
     def result(self, original: object) -> str:
         """Return the id of the call to which a result belongs.
 
-        The call is the one with the original id of the result. If there is no such call, it is the first call
-        that has no result yet.
+        A result belongs to the call with the same original id or, without such a call, to the first call that
+        has no result yet.
         """
         id = self._new_ids.get(original) if isinstance(original, str) else None
         if id is None:
@@ -267,7 +266,7 @@ class _Ids:
         return re.fullmatch(pattern.replace(r"\{random\}", r"\w+"), original) is not None
 
     def _make_id(self, original: object, name: str) -> str:
-        """Return an id that depends only on the history, so that equal histories render equal prompts."""
+        """Return an id that depends only on the history, so that equal histories render to equal prompts."""
         form = self._form
         # If the format has no random part, every attempt produces the same id, so make only one attempt.
         for attempt in range(len(self._used) + 1 if "{random}" in form.pattern else 1):
@@ -278,7 +277,7 @@ class _Ids:
 
 
 def _split_calls(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
-    """Yield the messages, with one message per call; each call is followed by its own result."""
+    """Yield the messages with at most one call per message, each followed by the call's result."""
     done: set[int] = set()
     for at, message in enumerate(messages):
         calls = message.get("tool_calls", ())

@@ -1,4 +1,4 @@
-"""Render jobs and their results, in the form in which one process sends them to another.
+"""Render jobs and their results, with the format for sending them between processes.
 
 ``TemplateRunner`` runs a job.  It returns errors as results, because an exception
 cannot be sent to another process.
@@ -20,7 +20,7 @@ from ._render_limits import Limit, out_of_memory
 
 Kind: TypeAlias = Literal["text", "syntax", "undefined", "refused", "value", "limit"]
 KINDS: Final[tuple[Kind, ...]] = ("text", "syntax", "undefined", "refused", "value", "limit")
-"""Kinds of results. ``text`` is a rendering, and the others are errors:
+"""Kinds of results. ``text`` is a rendering. All other kinds are errors:
 
 - ``syntax``: the template does not compile;
 - ``undefined``: a variable or field is missing;
@@ -58,8 +58,9 @@ class RenderJob(NamedTuple):
     """Maximum processor time in seconds; unlike wall time, it does not depend on other processes."""
     megabytes: int
     """Maximum memory in megabytes."""
-    left: float
-    """Seconds that remain of ``seconds``, if earlier renderings have used a part of this limit."""
+    seconds_left: float
+    """Remaining part of ``seconds``; smaller than ``seconds`` if earlier renderings have used a part of it.
+    """
 
     def encode(self) -> bytes:
         """Return the job as bytes for a child process.
@@ -68,7 +69,7 @@ class RenderJob(NamedTuple):
         """
         # Version 2 of the format is faster, because later versions also search for repeated objects.
         body = marshal.dumps(tuple(self), 2)
-        return JOB.pack(len(body), self.seconds, self.left, self.megabytes) + body
+        return JOB.pack(len(body), self.seconds, self.seconds_left, self.megabytes) + body
 
 
 class RenderResult(NamedTuple):
@@ -89,12 +90,12 @@ class TemplateRunner:
     It caches compiled templates, because compiling a template takes longer than rendering it.
     """
 
-    def __init__(self, *, watched: bool = False) -> None:
+    def __init__(self, *, has_signal: bool = False) -> None:
         """Create a runner with an empty cache.
 
-        :param watched: True if the caller enforces the time limit by a signal.
+        :param has_signal: True if a signal enforces the time limit.
         """
-        self._watched = watched
+        self._has_signal = has_signal
         self._code: OrderedDict[str, CodeType] = OrderedDict()
         self._length = 0
         self._lock = threading.Lock()
@@ -110,14 +111,14 @@ class TemplateRunner:
                 return compiled if isinstance(compiled, RenderResult) else RenderResult("text", "")
             sandbox = environment(job.mode)
             template = sandbox.template_class.from_code(sandbox, compiled, sandbox.make_globals(None))
-            left = math.inf if self._watched else job.left - (clock() - started)
+            seconds_left = math.inf if self._has_signal else job.seconds_left - (clock() - started)
             text = generate(
                 template,
                 job.variables,
                 marked=job.marked,
                 length=job.length,
                 seconds=job.seconds,
-                left=left,
+                seconds_left=seconds_left,
             )
             return RenderResult("text", text)
         except Exception as error:  # noqa: BLE001 - whatever a template makes Jinja raise

@@ -1,8 +1,9 @@
-"""Limits on the time, memory and length of renderings, and the errors for renderings that reach them.
+"""Limits on the time, memory and length of renderings, and errors for renderings that exceed a limit.
 
 The defaults apply to a ``ChatTemplate`` that is created without other limits.
 ``_jinja_environment.py`` checks length and time while a template runs.  ``_render_process.py``
-makes the system enforce time and memory, and ``_render_pool.py`` kills a process that runs too long.
+lets the system enforce the limits on time and memory, and ``_render_pool.py`` kills a process that runs too
+long.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ MAX_EXPONENT: Final = 64
 PROBING_RENDERINGS: Final = 5
 """Time limit for all probes of one template together, as a multiple of ``max_seconds``."""
 MAX_GROWTH: Final = 64 << 20
-"""Maximum growth of a child process, in bytes; a process that has grown by more than this ends after its
-job."""
+"""Maximum growth of a child process, in bytes; a process that exceeds it ends after its job."""
 
 
 class Limit(Exception):

@@ -2,8 +2,8 @@
 
 A template is an untrusted program from a download or a request.  So it runs in a
 child process (``_render_process.py``), which can be killed at any time, unlike a
-thread.  The pool starts child processes when they are needed, and keeps a few of
-them.  If all are busy, callers wait in the order of arrival.
+thread.  The pool starts child processes when they are needed, and keeps a few of them.  If all child
+processes are busy, callers wait in the order of arrival.
 
 The time limit of a rendering is a limit on processor time.  A caller waits at most
 three times that limit plus one second, including the time until a child is free.
@@ -59,7 +59,7 @@ _KEPT: Final = (
     "DYLD_LIBRARY_PATH",
     "DYLD_FALLBACK_LIBRARY_PATH",
 )
-"""Environment variables that a child process inherits: those that it needs to start and to find the local
+"""Environment variables that a child process inherits, because it needs them to start and to find the local
 time. All other variables are withheld, because they may contain secrets."""
 _TO_START: Final = 60.0
 _PATIENCE: Final = 3.0
@@ -105,7 +105,7 @@ class _RenderProcess:
 
     def lower_priority(self) -> None:
         """Lower the priority of the child process."""
-        with suppress(OSError):  # the child has ended, or the system does not allow changes of the priority
+        with suppress(OSError):  # the child has ended, or the system does not permit the change
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOW_PRIORITY)
 
     def wait_until_ready(self) -> None:
@@ -113,7 +113,7 @@ class _RenderProcess:
         self.ready = self._receive(len(READY), time.monotonic() + _TO_START) == READY
 
     def run(self, job: bytes, length: int, until: float) -> tuple[RenderResult, bool]:
-        """Send a job; return its result, and a flag that is True if the child ends after this job.
+        """Send a job; return its result, and whether the child ends after this job.
 
         After ``TimeoutError`` or ``_ProcessEnded`` was raised, the child cannot be used again.
 
@@ -185,10 +185,10 @@ class RenderPool:
 
     def render(self, job: RenderJob) -> RenderResult:
         """Run a job in a child process, and return its result."""
-        slow = RenderResult("limit", str(out_of_time(job.seconds)), seconds=job.left)
-        if job.left <= 0:
+        slow = RenderResult("limit", str(out_of_time(job.seconds)), seconds=job.seconds_left)
+        if job.seconds_left <= 0:
             return slow
-        until = time.monotonic() + _PATIENCE * job.left + _GRACE
+        until = time.monotonic() + _PATIENCE * job.seconds_left + _GRACE
         try:
             encoded = job.encode()
         except ValueError:
@@ -205,7 +205,7 @@ class RenderPool:
         finally:
             self._leave()
         return RenderResult(
-            "limit", "the process that renders templates ended during the rendering", seconds=job.left
+            "limit", "the process that renders templates ended during the rendering", seconds=job.seconds_left
         )
 
     def _try(self, encoded: bytes, length: int, until: float) -> RenderResult:
@@ -215,7 +215,7 @@ class RenderPool:
             result, leaving = child.run(encoded, length, until + started)
             keep = not leaving
         except _ProcessEnded:
-            if child.end() == -signal.SIGVTALRM:  # the child has ended itself at its time limit
+            if child.end() == -signal.SIGVTALRM:  # the child has ended because of its time limit
                 raise TimeoutError from None
             raise
         finally:
@@ -290,7 +290,7 @@ class RenderPool:
             child.end()
 
     def forget(self) -> None:
-        """Forget child processes and waiting callers after a fork, because they belong to the parent."""
+        """Forget all child processes and waiting callers after a fork, because they belong to the parent."""
         self._free = self._size
         self._waiting.clear()
         self._idle.clear()
@@ -300,7 +300,8 @@ def _has_processes() -> bool:
     return (
         hasattr(os, "register_at_fork")
         and sys.platform not in ("emscripten", "wasi")
-        # A program that embeds Python is not a Python interpreter, so it cannot run our child process.
+        # A program that embeds Python cannot run our child process, because its executable is not an
+        # interpreter.
         and "py" in Path(sys.executable or "").name.lower()
         and not getattr(sys, "frozen", False)
     )
@@ -322,7 +323,7 @@ def render(job: RenderJob) -> RenderResult:
 
 @contextmanager
 def isolated_renderer() -> Iterator[None]:
-    """Return a context manager that renders templates in a new process until the block ends.
+    """Render templates in a new process until the ``with`` block ends.
 
     Use this for templates from requests, so that they cannot affect other renderings.  The
     process has a low priority, so that such templates do not slow down streaming requests.

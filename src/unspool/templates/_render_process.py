@@ -3,10 +3,9 @@
 A template is untrusted code, so the process limits itself before the first job:
 
 * **Time** is limited in three ways.  When the processor time of a job is used up, a
-  signal (``SIGPROF``) raises an error that names the line of the template.  If
-  Python cannot handle this signal, for example inside a long C function, a second
-  signal (``SIGVTALRM``) ends the process.  As a last resort, the parent kills a
-  child that does not send a result.
+  signal (``SIGPROF``) raises an error that names the line of the template.  If Python cannot handle this
+  signal, for example in a long C function, a second signal (``SIGVTALRM``) ends the process.  As a last
+  resort, the parent kills a child that does not send a result.
 * **Memory** is limited by the kernel (``RLIMIT_AS``).
 * **Files and sockets** cannot be opened, and **processes** cannot be started.  The
   process therefore loads all modules that renderings need in advance.
@@ -44,19 +43,19 @@ _GRACE: Final = 0.25
 def main() -> None:
     """Run jobs until the parent closes the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    runner = TemplateRunner(watched=True)
+    runner = TemplateRunner(has_signal=True)
     _load(runner)
     sizes = _confine()
     base = _size(sizes)
     os.write(_WIRE, READY)
     leaving = False
     while not leaving and (head := _read(JOB.size)) is not None:
-        size, seconds, left, megabytes = JOB.unpack(head)
+        size, seconds, seconds_left, megabytes = JOB.unpack(head)
         line: int | None = None
         rung: list[int] = []
         started_at = time.process_time()
         try:
-            with _bounded(seconds, left, base + (megabytes << 20)) as rung:
+            with _bounded(seconds, seconds_left, base + (megabytes << 20)) as rung:
                 body = _read(size)
                 if body is None:
                     return
@@ -106,8 +105,8 @@ def _size(sizes: int) -> int:
 
 
 @contextmanager
-def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]:
-    """Limit time and memory inside the ``with`` block; yield a list that records each ``SIGPROF``."""
+def _bounded(seconds: float, seconds_left: float, addresses: int) -> Iterator[list[int]]:
+    """Limit time and memory inside the ``with`` block; yield a list to which each ``SIGPROF`` is appended."""
     rung: list[int] = []
 
     def ring(number: int, _: object) -> NoReturn:
@@ -121,8 +120,8 @@ def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]
     signal.signal(signal.SIGPROF, ring)
     with suppress(OSError, ValueError):  # not every kernel supports this limit
         resource.setrlimit(resource.RLIMIT_AS, (addresses, most))
-    signal.setitimer(signal.ITIMER_VIRTUAL, left + _GRACE)
-    signal.setitimer(signal.ITIMER_PROF, max(left, 0.001))  # zero would disable the timer
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds_left + _GRACE)
+    signal.setitimer(signal.ITIMER_PROF, max(seconds_left, 0.001))  # zero would disable the timer
     try:
         yield rung
     finally:

@@ -1,4 +1,4 @@
-"""Check of prefix stability: the next prompt should begin with the old prompt and the model's turn.
+"""Check of prefix stability: whether the next prompt begins with the old prompt and the model's turn.
 
 A model writes its turn after a prompt.  Then messages are added, and the template renders the whole
 conversation again.  If the new prompt begins with the old prompt and the turn, the token ids of both can be
@@ -57,7 +57,7 @@ class Difference(NamedTuple):
         return text[max(0, self.at - width // 2) : self.at + width // 2]
 
     def show(self, width: int = 60) -> str:
-        """Return the surroundings of the difference in both texts, with a caret that marks the difference."""
+        """Return the text around the difference from both renderings, with a caret under the difference."""
         shared = json.dumps(self.around(self.was[: self.at], width), ensure_ascii=False)[:-1]
         lines = [
             shared + json.dumps(text[self.at : self.at + width // 2], ensure_ascii=False)[1:]
@@ -130,9 +130,9 @@ class ReasoningMarkers(NamedTuple):
     opener: str
     closer: str
     own: bool = True
-    """True if the closing marker is used only for reasoning."""
+    """True if only reasoning has this closing marker."""
     key: str = ""
-    """The key under which the template reads reasoning; empty if it finds reasoning only in the content."""
+    """The key under which the template reads reasoning; empty if the template looks only in the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def make_turn(
     thought: bool,
     calls: Sequence[ProbeCall] = (),
 ) -> ChatMessage:
-    """Return an assistant message with placeholder calls or a placeholder answer as the model's turn."""
+    """Return an assistant message with placeholder calls or a placeholder answer."""
     text = "" if calls else CONTENT
     key = markers.key if markers is not None and thought else ""
     if thought and markers is not None and not key:
@@ -262,7 +262,7 @@ class ConversationRenderer:
 def make_round(
     capabilities: TemplateCapabilities, markers: ReasoningMarkers | None, *, thought: bool, call: ProbeCall
 ) -> list[ChatMessage]:
-    """Return a model turn and the next message: a call and its result, or an answer and a new question."""
+    """Return a model turn and the message after it: a call and a result, or an answer and a question."""
     if capabilities.calls == "none":
         return [
             make_turn(capabilities, markers, thought=thought),
@@ -273,7 +273,7 @@ def make_round(
 
 
 def _border(text: str, at: int) -> int:
-    """Return the offset ``at`` or, if this is inside a marker, the offset at which the marker starts.
+    """Return ``at`` or, if this offset is inside a marker, the start of the marker.
 
     Two different markers may begin with the same characters, so texts may differ inside a marker.
     """
@@ -303,7 +303,7 @@ def _seed(prompt: str, markers: ReasoningMarkers | None) -> str:
 
 
 def _replace_lead(lead: str, body: str, markers: ReasoningMarkers | None) -> str:
-    """Replace the empty reasoning block at the start of a rendered turn with ``lead``."""
+    """Replace an empty reasoning block at the start of a rendered turn with ``lead``."""
     if markers is None:
         return body
     block = re.compile(_block(markers))
@@ -351,8 +351,8 @@ def find_reasoning_markers(template: ChatTemplate) -> ReasoningMarkers | None:
     """Return the markers that a template writes around reasoning; None if no markers are found."""
     capabilities = template.capabilities
     question = make_message(capabilities, "user", QUESTION)
-    # Some templates write only the last message's reasoning, so the capability probes find no key for them.
-    # For these templates, try all keys.
+    # The capability probes find no key if a template writes only the last message's reasoning. In this case,
+    # try all keys.
     for key in [capabilities.reasoning_key] if capabilities.reasoning_key else REASONING_KEYS:
         answer = make_turn(capabilities, ReasoningMarkers("", "", key=key), thought=True)
         try:

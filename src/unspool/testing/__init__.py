@@ -1,7 +1,7 @@
-"""Property tests for dialects, as assertion functions; a law is a property that each dialect must have.
+"""Property tests for dialects: functions that assert laws, which are properties of every dialect.
 
-The functions are for this project's own tests, and for packages that declare a dialect. The main
-function is :func:`check_dialect`:
+The functions are for this project's own tests and for packages that declare a dialect. The main function is
+:func:`check_dialect`:
 
 >>> from unspool import Dialect
 >>> from unspool.testing import check_dialect
@@ -43,6 +43,7 @@ from random import Random
 from ..dialects import Dialect, find
 from ._every_policy_has_effect_law import EFFECTS, assert_policy
 from ._grammar_law import assert_grammar
+from ._labelled_pieces import RenderedPiece, render_pieces
 from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
     ModelOutput,
@@ -68,9 +69,8 @@ from ._parsing_laws import (
     assert_tiles,
 )
 from ._quoted_prompt_laws import assert_continuations, assert_quotations
-from ._rendered_pieces import RenderedPiece, render_pieces
 from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis
-from ._wire_laws import assert_wires
+from ._streamed_equals_whole_law import assert_wires
 
 __all__ = [
     "POLICIES",
@@ -121,7 +121,8 @@ def check_dialect(
     :param texts: valid and broken outputs in this dialect; a :class:`ModelOutput` also contains parts of the
         request.
     :param examples: number of messages to generate.
-    :param mutations: number of broken variants per text; a tenth as many hostile texts are tested.
+    :param mutations: number of broken variants per text; the number of hostile texts per text is a tenth of
+        it.
     :raises UsageError: if hypothesis is not installed.
     """
     require_hypothesis()
@@ -152,7 +153,7 @@ def check_dialect(
     for policy in EFFECTS:
         assert_policy(spec, policy)
 
-    # Without hypothesis's phase "explain", because the error itself contains all details.
+    # Hypothesis's phase "explain" is left out, because the error itself contains all details.
     phases = (Phase.generate, Phase.shrink)
     example_settings = settings(
         max_examples=examples, phases=phases, database=None, deadline=None, derandomize=True

@@ -29,7 +29,7 @@ class SampleCall:
         tagged = [template for template in spec.call if "{params}" in template]
         self.capabilities = MessageCapabilities(spec)
         self.params = bool(tagged) or self.capabilities.payload == "params"
-        """True if the dialect can write arguments between tags. The sample call then uses such tags."""
+        """True if the dialect can write arguments between tags, so that the sample call uses tags."""
         self.spec = replace(spec, call=(*tagged, *spec.call)) if tagged else spec
         self.notation = "params" if self.params else self.capabilities.notation
         self.id = spec.id_format.new(self.name, 7)
@@ -42,14 +42,14 @@ class SampleCall:
         return render(self.spec, Message(parts=parts or (self.call(),)), check=False)
 
     def tools(self, **types: str) -> ToolList:
-        """Return tools that declare the called function with parameters of these types."""
+        """Return tools that declare the called function, with parameters of these types."""
         properties = {key: {"type": type_} for key, type_ in types.items()}
         function = {"name": self.call().name, "parameters": {"type": "object", "properties": properties}}
         return ({"type": "function", "function": function},)
 
 
 class _Outcome:
-    """Result of parsing an output, reduced to the properties that policies affect."""
+    """The properties of a parsed output that policies affect."""
 
     def __init__(self, run: ParseRun) -> None:
         message = run.message
@@ -88,14 +88,14 @@ _Predicate = Callable[[_Outcome], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """Effect of a policy: for each value of the policy, a predicate that shows its effect on the result."""
+    """Effects of a policy's values, as predicates on the parsed output."""
 
     predicates: Callable[[SampleCall], Mapping[str, _Predicate]]
-    """Function that returns a mapping from each value of the policy to a predicate. The predicate is true if
-    the result shows the effect of this value."""
+    """Function that returns a mapping from each value of the policy to a predicate. A predicate is true if
+    the parsed output shows the effect of the value."""
     cases: Callable[[SampleCall], Iterable[ModelOutput]] = lambda sample: (ModelOutput(sample.write()),)
-    """Function that returns outputs to try. For at least one output, each value of the policy must have its
-    effect."""
+    """Function that returns outputs to try. At least one of these outputs must show the effects of all values
+    of the policy."""
     applies: Callable[[SampleCall], bool] = lambda _: True
     """Predicate that is true if the policy applies to the sample's dialect; it is not called for dialects
     without calls."""
@@ -123,7 +123,7 @@ def _cut_calls(sample: SampleCall) -> Iterator[ModelOutput]:
 
 
 def _unusual_spellings(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield outputs with non-canonical arguments, for example JSON without spaces."""
+    """Yield outputs with arguments that are not canonical, for example JSON without spaces."""
     yield ModelOutput(sample.write(sample.call('{"city":"Oslo"}')))
     yield ModelOutput(sample.write().replace("3", '{"a":1}'), sample.tools(days="object"))
 
@@ -154,7 +154,8 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "text": lambda outcome: outcome.is_removed and sample.name in outcome.reasoning,
         },
         lambda sample: (ModelOutput(sample.write(TextPart("reasoning", f"Hm.{sample.write()}"))),),
-        # A header always ends the reasoning before it, and some dialects allow calls only at the start.
+        # A header always ends the reasoning before it, and some dialects allow calls only at the start of the
+        # output.
         lambda sample: (
             sample.capabilities.reasoning and sample.spec.frame is None and not sample.capabilities.anchored
         ),
@@ -205,7 +206,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             ),
         },
         _unusual_spellings,
-        # Not for other notations, whose arguments are always converted to canonical JSON.
+        # In other notations, arguments are always converted to canonical JSON.
         lambda sample: sample.notation in ("json", "params"),
     ),
     "after_calls": _Effect(
@@ -224,8 +225,8 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "text": lambda outcome: outcome.has_call and outcome.content == "Let me see. \n\n",
         },
         lambda sample: (ModelOutput(f"Let me see. \n\n{sample.write().lstrip()}"),),
-        # The policy does not apply if a message header ends the content, or if calls must be at the start:
-        # then no whitespace precedes a call.
+        # If a message header ends the content, or if calls must be at the start of the output, no whitespace
+        # precedes a call, so the policy does not apply.
         lambda sample: sample.spec.frame is None and not sample.capabilities.anchored,
     ),
     "close_in_value": _Effect(
@@ -264,7 +265,8 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
             "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # An id after the arguments is read too late for the stream, except with commit=call.
+        # An id after the arguments can be used only with commit=call, because without it, the call was
+        # already reported.
         lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
         lambda sample: sample.id in _render_with_id(sample),
     ),
@@ -296,7 +298,8 @@ def assert_policy(dialect: str | Dialect, policy: str) -> ModelOutput | None:
     """
     spec = find(dialect)
     sample, effect = SampleCall(spec), EFFECTS[policy]
-    # The policies do not apply to raw code, which is never malformed or truncated and has no parameters.
+    # Policies do not apply to calls that are raw code, which have no parameters and are never malformed or
+    # truncated.
     is_code = sample.capabilities.payload == "code"
     if is_code or not sample.capabilities.calls or not effect.applies(sample):
         return None

@@ -37,8 +37,8 @@ from ._parser_runs import markers
 from ._parsing_laws import POLICIES
 
 _COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")
-"""Prefixes of the names of files whose lines are counted: the package's files, and generated code of data
-classes (``<string>``)."""
+"""File name prefixes of the code whose lines are counted: the package, and the generated code of data classes
+(``<string>``)."""
 _WIRES: Final = (ChatStream, MessagesStream, ResponsesStream, OllamaStream)
 _CALLS: Final = (
     ToolCall("call_1", "get_weather", '{"city": "Paris, France", "days": 3}'),
@@ -122,7 +122,7 @@ class HostileText:
     input_form: InputForm = "text"
 
     def text(self, size: int) -> str:
-        """Return the prefix and ``size`` characters of repeated units."""
+        """Return the prefix, followed by ``size`` characters of repeated units."""
         return self.prefix + (self.unit * (size // len(self.unit) + 1))[:size]
 
     def read(self, size: int) -> list[Event]:
@@ -164,7 +164,7 @@ class HostileText:
             ids = [vocabulary.id(piece) for piece in chunk]
             if self.input_form == "ids":
                 yield parser.feed_tokens(ids)
-            else:  # without the special tokens, because engines omit them from the text
+            else:  # without special tokens, which engines omit from the text
                 yield parser.feed_decoded("".join(piece for piece in chunk if len(piece) == 1), ids)
         yield parser.finish()
 
@@ -219,7 +219,7 @@ def _states(spec: Dialect) -> dict[str, str]:
             elif mode == "arguments" and prefix.endswith("Paris"):
                 mode = "string"
             found.setdefault(mode, prefix)
-            # In these states, also keep the longest text that leads to the state.
+            # For these states, keep the longest text that leads to the state as well.
             if mode in ("matching", "arguments", "between"):
                 found[f"late {mode}"] = prefix
     arguments = found.get("late arguments", "")
@@ -307,9 +307,9 @@ def count_lines(work: Callable[[], object]) -> int:
 def assert_linear(work: Callable[[int], object], size: int) -> None:
     """Assert that an input four times as long takes about four times the work, and not sixteen times.
 
-    Up to six times the work is accepted, because caches may still grow at ``size`` characters.
+    Six times the work is still accepted, because caches may be incomplete at ``size`` characters.
     """
-    work(1)  # fill the caches first, so that this work is not counted
+    work(1)  # fill the caches first, so that filling them is not counted
     least, few, many = (count_lines(partial(work, length)) for length in (1, size, 4 * size))
     if not (least or COMPILED):
         raise AssertionError("no line of the package was executed")

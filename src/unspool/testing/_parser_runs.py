@@ -45,7 +45,7 @@ class Feed:
     fed: int
     """Number of characters fed so far."""
     covered: int
-    """Number of characters that the events so far cover."""
+    """Number of characters that are covered by events so far."""
     pending: int
     max_pending: int | None
 
@@ -162,7 +162,7 @@ def chunkings(text: str, *, seed: int = 0, random: int = 3, splits: int = 64) ->
     """Yield ways to split a text: as one chunk, as characters, in two chunks, and in random chunks.
 
     :param random: number of random chunkings, in which chunks may be empty.
-    :param splits: maximum length of a text that is also split in two at every position.
+    :param splits: maximum length of a text to split in two at every position.
 
     >>> list(chunkings("abc", random=0))
     [['abc'], ['a', 'b', 'c'], ['a', 'bc'], ['ab', 'c']]
@@ -222,6 +222,6 @@ def markers(dialect: str | Dialect) -> tuple[str, ...]:
     """Return all literals in a dialect's templates that are longer than one character."""
     spec = find(dialect)
     texts = set(dialect_literals(spec))
-    # Models may omit the bracket of a list next to a marker, so add the markers without brackets.
+    # Models may omit a list bracket that is next to a marker, so add the markers without brackets.
     texts |= {text.removesuffix("[").removeprefix("]") for text in texts}
     return tuple(sorted(text for text in texts if len(text.strip()) > 1))

@@ -1,4 +1,4 @@
-"""Property tests of parser runs, such as equal events for all chunkings, and correct spans of calls."""
+"""Property tests of parser runs; for example, all chunkings must lead to equal events."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def assert_tiles(run: ParseRun) -> None:
         at = event.end
         covered = text[event.start : event.end]
         if isinstance(event, Text | Markup) and event.text != covered:
-            if event.start == event.end == 0 and event.text == run.dialect.prompt.echo:
+            if event.start == event.end == 0 and event.text == run.dialect.habits.echo:
                 continue  # an event for text that the prompt already contains
             run.fail("tiling", f"{event} covers {covered!r}")
         elif isinstance(event, CallStart):
             started[event.index] = event.start
         elif isinstance(event, CallEnd) and event.status != "complete":
             covered = text[started[event.index] : event.end]
-            # If a call started in the prompt, its raw text is longer than its span in the output.
+            # The raw text of a call that started in the prompt is longer than the call's span in the output.
             if event.raw != covered and not (run.case.prompt and event.raw.endswith(covered)):
                 run.fail("tiling", f"{event} must have the raw text {covered!r}")
     if at != len(text):
@@ -107,8 +107,8 @@ def _assert_arguments_in_place(run: ParseRun, head: CallStart, tail: CallEnd, jo
     if not span_text and any(not isinstance(value, str) or value.strip() for value in values):
         run.fail("places", f"the arguments {joined!r} have an empty span")
     if span_text.startswith('{"') and is_json(span_text) and span_text != joined:
-        # Some texts are JSON and also a Python literal. If the parser read the text as Python, it converted
-        # the arguments to JSON, so only their values must be equal.
+        # Some texts are both JSON and Python literals. If the parser has read such a text as Python, it has
+        # converted the arguments to JSON, so only the values must be equal.
         same = "\\" in span_text or json.loads(span_text) == json.loads(joined)
         if not (same and _reads_python(run.dialect)):
             run.fail("places", f"the arguments are {joined!r}, but their span contains {span_text!r}")
@@ -181,7 +181,7 @@ def assert_partial_arguments(run: ParseRun) -> None:
     """Assert that ``PartialArguments`` shows only what the final arguments contain, and all of it at the end.
 
     The values of a call must grow: strings and lists at their ends, and objects by new keys.  Repeated keys
-    are an exception, because the last value replaces the others.
+    are an exception, because the last value replaces all earlier ones.
     """
     arguments = _arguments(run.events)
     repeats = {index for index, text in arguments.items() if _repeats_key(text)}
@@ -306,7 +306,7 @@ def difference(whole: ParseRun, other: ParseRun) -> str:
 
 
 def _fewest_chunks(whole: ParseRun, chunks: list[str]) -> ParseRun:
-    """Join as many chunks as possible while the run differs from ``whole``; return the last such run."""
+    """Join as many chunks as possible as long as the run still differs from ``whole``; return this run."""
     found = run_parser(whole.dialect, whole.case, chunks)
     at = 0
     while at + 1 < len(chunks):
@@ -410,7 +410,7 @@ POLICIES: Final[Mapping[str, Policies]] = {
     "strict": Policies.preset("strict"),
     "blanks": Policies(whitespace_around_calls="text", after_calls="text"),
 }
-"""Policies that together use every value of every field, keyed by a name for test reports."""
+"""Sets of policies that together use every value of every policy, keyed by a name for test reports."""
 
 
 def assert_never_raises(

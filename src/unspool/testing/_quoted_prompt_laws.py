@@ -1,4 +1,4 @@
-"""Property tests of prompts: text in a prompt does not become part of the output."""
+"""Property tests of prompts: text that a prompt quotes must not affect how the output is parsed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import cycle, product
 from typing import Any, Final
 
 from ..dialects import Dialect, facts_of, find
+from ..dialects._list_templates_and_markers import turn_markers
 from ..dialects.parse_templates import parse_template, split_at
 from ..events import CallStart
 from ..policies import PRESETS, Policies, policy_choices
@@ -111,16 +112,16 @@ def _seeds(spec: Dialect) -> list[str]:
 def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
     """Yield turn formats with the prompt endings of the family's own templates, if these are known."""
     facts = facts_of(spec) if spec.request is not None else None
-    ends = [*spec.prompt.turn]
+    ends = [*turn_markers(spec)]
     if facts is not None:
-        ends += facts.prompts
+        ends += spec.prompt.ends
     for end in ends:
         yield TurnFormat("{text}", end + "\n")
 
 
 def quotations(spec: Dialect) -> Iterator[str]:
-    """Yield texts to quote: markers, complete calls, unfinished calls, and one of each in a row."""
-    yield from (*markers(spec), *spec.prompt.turn)
+    """Yield texts to quote: markers, complete calls, unfinished calls, and a combination of them."""
+    yield from (*markers(spec), *turn_markers(spec))
     sample = SampleCall(spec)
     if not sample.capabilities.calls:
         return

@@ -1,4 +1,4 @@
-"""Property test: parsing a rendered message returns the message; and a strategy for such messages."""
+"""Property test that parsing a rendered message returns the message, with a strategy for such messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def assert_round_trip(
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # An id after the arguments is read too late for the stream, except with commit=call.
+        # An id after the arguments can be used only with commit=call, because without it, the call was
+        # already reported.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
@@ -77,7 +78,7 @@ def assert_round_trip(
     finish = "tool_calls" if message.tool_calls else "stop"
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
-    # Here, ``render`` checks the round trip, too.
+    # ``render`` checks the round trip, too.
     return render(spec, message)
 
 
@@ -113,7 +114,7 @@ class MessageCapabilities:
         self.typed = self.payload == "params"
         self.verbatim = self.payload in ("args", "envelope") and self.notation == "json"
         self.reserved = {
-            *spec.names.null_calls,
+            *spec.habits.null_calls,
             *(w for route in routes for w in route.when),
             *(w for route in routes for value in route.when.values() for w in re.split(r"[.\s]", value)),
         }
@@ -122,7 +123,7 @@ class MessageCapabilities:
         self.fixed = spec.names.fixed or ("python" if nameless else "")
         """Name of the only function that the dialect can call; empty if it can call any function."""
         self.anchored = only_at_start(spec.section[0])
-        """True if the parser recognises calls only when no content comes before them."""
+        """True if the parser recognises calls only without content before them."""
         self.plain_keys = not self.verbatim
         """True if argument names must be identifiers."""
         self.markers = markers(spec)
@@ -131,7 +132,7 @@ class MessageCapabilities:
         """Return whether the arguments of two calls are equal; the values 1, 1.0, "1" and true all differ."""
         if self.verbatim:
             return expected == found
-        # In ``bare`` notation, templates sort the keys, so the order of keys may differ.
+        # In ``bare`` notation, templates sort keys, so the order of keys may differ.
         by_name = self.notation == "bare"
         return _canonical_arguments(expected, by_name=by_name) == _canonical_arguments(found, by_name=by_name)
 
@@ -225,7 +226,7 @@ class _MessageStrategies:
             content = None
             if capabilities.content and not (calls and capabilities.anchored):
                 content = draw(st.none() | trimmed if calls or reasoning_text is not None else verbatim)
-                content = content and spec.prompt.echo + content
+                content = content and spec.habits.echo + content
             with_ids = tuple(
                 replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
             )
@@ -247,8 +248,7 @@ class _MessageStrategies:
             atoms |= st.sampled_from(pieces)
 
         def is_prose(text: str) -> bool:
-            # The end of the text, together with the beginning of the following text, must not form a marker,
-            # either.
+            # The end of the text must not form a marker together with the text after it.
             whole = any((text + marker).find(marker) < len(text) for marker in capabilities.markers)
             return not whole and not CONTROL_TOKEN.search(text) and not openers & set(text)
 
@@ -263,7 +263,7 @@ class _MessageStrategies:
         words = self.words
         quoted = [marker for marker in capabilities.markers if capabilities.spec.values.quote not in marker]
         if capabilities.typed:
-            # A closing tag is data unless the text after it may follow a parameter. `` x`` may not.
+            # A closing tag is data if text follows that cannot follow a parameter, so append `` x``.
             quoted = [f"{marker} x" for marker in quoted]
         if capabilities.notation == "loose":
             # In a notation without escapes, a quote may end the string.
@@ -271,7 +271,7 @@ class _MessageStrategies:
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
         # In dialects with nested tags, an opening parameter tag inside a value is markup.
-        if capabilities.spec.values.nested:
+        if capabilities.spec.habits.nested:
             heads = [param.partition("{")[0].split(" ")[0] for param in capabilities.spec.param]
             quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
         if quoted:
@@ -288,7 +288,7 @@ class _MessageStrategies:
         if capabilities.fixed:
             names = st.just(capabilities.fixed)
         types = ["string", "integer", "number", "boolean", "null"]
-        if not capabilities.spec.values.nested:
+        if not capabilities.spec.habits.nested:
             types += ["array", "object"]
         schemas: SearchStrategy[dict[str, Any]] = st.recursive(
             st.sampled_from(types).map(lambda type_: {"type": type_}),
@@ -312,7 +312,7 @@ class _MessageStrategies:
         from hypothesis import strategies as st
 
         keys = st.sampled_from(("city", "n", "name", "arguments", "file_path", "x1", "id"))
-        if self.capabilities.spec.values.unescape:
+        if self.capabilities.spec.habits.unescape:
             keys |= st.sampled_from(("a&b", 'say "hi"', "x<y", "&quot;"))
         return st.dictionaries(keys if plain else keys | self.words.filter(bool), schemas, max_size=4)
 

@@ -1,4 +1,4 @@
-"""Labels for the tokens of an output or a conversation: reasoning, content, arguments, markup and others.
+"""Labels that classify the tokens of an output or a conversation as reasoning, content, arguments or markup.
 
 >>> reading = label_tokens(ids, "hermes", tokenizer=tokenizer)  # doctest: +SKIP
 >>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP
@@ -11,7 +11,7 @@ from ._decode_ids import as_tokenizer, decode
 from ._label_conversation import Conversation, Turn, conversation
 from ._label_tokens import CallSpan, Ids, Reading, TokenDiagnostic, as_ids, label_tokens, mask
 from ._next_prompt import Extension, extend
-from ._reasoning_end import ReasoningCounter, ReasoningIds
+from ._reasoning_tokens import ReasoningCounter, ReasoningIds
 from ._show_labels import pieces, to_ansi, to_html
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Labels for the tokens of a conversation, which show the model's turns and the parts of each turn.
+"""Labels for the tokens of a conversation, which identify the model's turns and the parts of each turn.
 
 A turn begins with an *opener*: the text that the model's chat template writes before a message of each role.
 An opener must contain a special token; otherwise a user could fake a turn by writing its opener as ordinary
@@ -35,13 +35,13 @@ class Turn:
     role: str
     """``user``, ``assistant`` or ``tool``; ``system`` for everything before the first opener."""
     start: int
-    """Position of the first token of the turn, which is part of the opener."""
+    """Position of the turn's first token, which is part of the opener."""
     end: int
     """Position after the last token of the turn."""
     reading: Reading | None = None
     """The parsed output if the model wrote this turn; its positions are relative to ``written``."""
     written: int = 0
-    """Position of the first token in the turn that was written by the model."""
+    """Position of the first token that the model wrote in this turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def conversation(
     for mark in _marks(known, openers, tokenizer, ends):
         start, end = first + mark.start, first + mark.end
         if turns and turns[-1].role == "assistant" and labels[-1] != Label.END and known[mark.start] in ends:
-            beginning = bytes([Label.END])  # the first token of this opener ends the model's turn
+            beginning = bytes([Label.END])  # this opener begins with the token that ends the model's turn
         else:
             beginning = b"\0"
         opener = bytearray(beginning * bool(mark.length) + bytes(mark.length)[1:])
@@ -129,7 +129,7 @@ class _Mark(NamedTuple):
 def _marks(
     ids: list[int], openers: Openers, tokenizer: AnyTokenizer, ends: frozenset[int]
 ) -> Iterator[_Mark]:
-    """Return the turns in order; all text before the first opener is a turn with the role ``system``."""
+    """Yield the turns in order; all text before the first opener is a turn with the role ``system``."""
     vocabulary = as_tokenizer(tokenizer)
     code_points = assign_code_points(openers, vocabulary)
     roles = {substitute(opener, code_points): role for opener, role in openers.items()}
@@ -144,7 +144,7 @@ def _marks(
     text = decoder.decode(ids)
     starts = list(accumulate(widths, initial=0))
     found = [_Mark("system", 0, 0, False, len(ids))]
-    # One opener may be the beginning of another opener, so the longest opener that matches is used.
+    # One opener may be a prefix of another opener, so use the longest match.
     for match in re.finditer("|".join(map(re.escape, sorted(roles, key=len, reverse=True))), text):
         role = roles[match[0]]
         opener_start, opener_end = (
@@ -154,7 +154,7 @@ def _marks(
         start, after = bisect_left(starts, opener_start), bisect_left(starts, opener_end)
         last = found[-1]
         if role == last.role == "assistant" and ends.isdisjoint(ids[last.start + last.length : start]):
-            continue  # not a new turn, but another message header in the model's turn
+            continue  # another message header in the model's turn, and not a new turn
         found[-1] = last._replace(end=start)
         found.append(_Mark(role, start, after - start, starts[after] != opener_end, len(ids)))
     return (mark for mark in found if mark.start < mark.end)

@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Event, FinishReason, Status
 from ..message import Message
 from ..parser import Parser, ToolList
-from ..policies import Policies
+from ..policies import PolicyChoice
 
 Span = tuple[int, int]
 """Position of the first token, and position after the last token."""
@@ -81,7 +81,7 @@ class Reading:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """For each token, the offset in the decoded text at which the token's text begins."""
+        """The start of each token's text, as an offset in the decoded text."""
         return list(accumulate(self._widths, initial=0))[:-1]
 
     def span(self, start: int, end: int) -> Span:
@@ -100,7 +100,7 @@ class Reading:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """For each event, its span in tokens."""
+        """The span of each event, in tokens."""
         return [self.span(event.start, event.end) for event in self.events]
 
     @cached_property
@@ -137,7 +137,7 @@ class Reading:
         ]
 
     def mask(self, *labels: Label, broken: bool = True) -> bytes:
-        """Return a training mask, with 1 for each token to train on and 0 for all other tokens.
+        """Return a training mask that is 1 for each token to train on, and 0 for all other tokens.
 
         :param labels: labels of the tokens to train on; by default, all tokens that the model wrote.
         :param broken: whether to include calls that are malformed or truncated.
@@ -146,9 +146,9 @@ class Reading:
 
 
 def mask(labels: bytes, *which: Label, broken: bool = True) -> bytes:
-    """Return a mask, with 1 for each token that has one of the given labels, and 0 for all other tokens.
+    """Return a mask that is 1 for each token with one of the given labels, and 0 for all other tokens.
 
-    If no labels are given, the mask is 1 for all tokens that the model wrote.
+    Without labels, the mask is 1 for each token that the model wrote.
 
     >>> list(mask(bytes([0, 1, 1, 7, 8])))
     [0, 1, 1, 1, 0]
@@ -168,7 +168,7 @@ def label_tokens(
     tools: ToolList | None = None,
     prompt_ids: Ids | None = None,
     finish_reason: FinishReason | None = None,
-    policies: Policies | None = None,
+    policies: PolicyChoice | None = None,
     new_id: Callable[[str, int], str] | None = None,
     pad: int | None = None,
 ) -> Reading:

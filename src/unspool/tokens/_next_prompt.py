@@ -6,9 +6,9 @@ module keeps the sampled ids.  To find the suffix, it renders a conversation in 
 the text of the model's last turn, followed by the new messages.  The rendered text after the placeholder is
 the suffix.
 
-This module never guesses.  The ids do not show everything about the conversation, for instance whether there
-was a system message, or which tools were offered.  The module renders one conversation for each possibility.
-If the suffixes of these conversations differ, it returns the reason instead of a prompt.
+This module never guesses.  The ids do not show everything about the conversation, for instance its system
+message or the tools of the request.  So the module renders one conversation for each possibility.  If the
+suffixes of these conversations differ, it returns the reason instead of a prompt.
 
 The suffix is encoded separately.  This is safe only if the suffix begins with a special token, because
 tokenizers never merge text across a special token.
@@ -46,12 +46,13 @@ if TYPE_CHECKING:
 
 _NAMES: Final = ("unspool_first", "unspool_other")
 _IDS: Final = ("unspool0", "unspool1")
-"""Prefixes of placeholder call ids; one digit is added, because Mistral's ids have nine characters."""
+"""Prefixes of placeholder call ids; with one more digit, these ids have nine characters, as Mistral requires.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Next prompt, or the reason why no prompt can keep the sampled ids."""
+    """Next prompt, or the reason why a next prompt cannot keep the sampled ids."""
 
     ids: list[int] | None
     """The next prompt, which consists of the previous ids and ``suffix``; None if there is no prompt."""
@@ -84,14 +85,14 @@ def extend(
     The prompt begins with ``previous_ids``.  If encoding the whole conversation again leaves these ids
     unchanged, the prompt is equal to that encoding.
 
-    :param previous_ids: all ids of the conversation so far: prompts, outputs and suffixes.  They end with the
-        model's last output, with or without the end of its turn.
+    :param previous_ids: all ids of the conversation so far: prompts, outputs and suffixes.  The ids end with
+        the model's last output, with or without the end of its turn.
     :param new_messages: the messages after that output: results of calls, or a message from the user.
     :param template: the chat template, or its source text.
     :param tokenizer: a tokenizer that can encode text.
-    :param messages: the messages of the conversation so far, with or without the model's last turn.  If
-        they are given, the prompt in the ids is compared with them, and the function does not have to
-        try several possible conversations.
+    :param messages: the messages of the conversation so far, with or without the model's last turn.  With
+        these messages, the function checks the prompt in the ids, and does not have to try several possible
+        conversations.
     :param tools: the tools of the request; ``[]`` if it had no tools, None if they are unknown.
     :param variables: additional template variables, such as ``enable_thinking``.
     """
@@ -125,13 +126,13 @@ def _rejection(error: ChatTemplateError | None) -> _NoExtension:
 
 
 class _Conversation(NamedTuple):
-    """One of the conversations that would explain the ids; several such variants are possible."""
+    """One of the possible conversations that would explain the ids (a variant)."""
 
     history: Sequence[ChatMessage]
     turn: ChatMessage
     tools: Sequence[object] | None
     depends: str
-    """Assumption on which this variant depends, for error messages; empty for the basic variant."""
+    """This variant's assumption about the conversation, for error messages; empty for the basic variant."""
 
 
 _Preceding: TypeAlias = Literal["question", "result", "either"]
@@ -142,9 +143,9 @@ class _LastTurn(NamedTuple):
 
     text: str
     lead: str | None
-    """The empty reasoning block before the answer.
+    """The empty reasoning block before the answer, or an empty string if there is no block.
 
-    It is an empty string if there is no such block, and None if the turn contains reasoning.
+    It is None if the turn contains reasoning.
     """
     turns_before: bool
     """True if the conversation contains earlier turns of the model."""
@@ -153,7 +154,7 @@ class _LastTurn(NamedTuple):
     preceded_by: _Preceding
     """Kind of message before the turn: ``question``, or ``result`` for the result of a call.
 
-    It is ``either`` if the model's turns begin in the same way after both kinds.
+    ``either`` means that the model's turns begin in the same way after both kinds.
     """
 
 
@@ -341,12 +342,12 @@ class _Extender:
 
     # -- the end of the model's turn
 
-    def joined(self, text: str, found: ExtendedConversation, *, calls: bool) -> Extension:
-        """Return the ids, extended by the part of ``found.rest`` that they do not contain yet."""
+    def joined(self, text: str, renderings: ExtendedConversation, *, calls: bool) -> Extension:
+        """Return the ids with the missing part of ``renderings.rest`` appended."""
         special = self.tokenizer.special_tokens()
-        gap, rest = self.split(found)
+        gap, rest = self.split(renderings)
         ending = list(self.tokenizer.encode(rest))
-        usual = list(self.tokenizer.encode(found.end.removeprefix(gap).rstrip()))
+        usual = list(self.tokenizer.encode(renderings.end.removeprefix(gap).rstrip()))
         # `run` is the number of tokens of the ending that the ids may already contain: the usual end of a
         # turn, and any whitespace and special tokens that follow.
         run = len(usual) if ending[: len(usual)] == usual else 0
@@ -354,7 +355,7 @@ class _Extender:
             run += 1
         begin, end = _overlap(self.ids, ending[:run], special)
         if end == 0:
-            self.check_open(found, calls=calls)
+            self.check_open(renderings, calls=calls)
         if gap and begin == 0 and not _without(text, special, self.ids[len(self.ids) - end :]).endswith(gap):
             raise _NoExtension(
                 f"The template writes {gap!r} between the model's text and the end of its turn, but the ids "
@@ -363,34 +364,34 @@ class _Extender:
         suffix = ending[end:]
         return Extension([*self.ids, *suffix], suffix)
 
-    def split(self, found: ExtendedConversation) -> tuple[str, str]:
+    def split(self, renderings: ExtendedConversation) -> tuple[str, str]:
         """Split the text that the template writes after the model's output at its first special token."""
         literals = "|".join(
             map(re.escape, sorted(self.tokenizer.special_tokens().values(), key=len, reverse=True))
         )
-        at = re.compile(literals).search(found.rest)
-        gap = found.rest[: at.start()] if at and at[0] else found.rest
-        if not at or not at[0] or (gap.strip() and not found.end.startswith(gap)):
+        at = re.compile(literals).search(renderings.rest)
+        gap = renderings.rest[: at.start()] if at and at[0] else renderings.rest
+        if not at or not at[0] or (gap.strip() and not renderings.end.startswith(gap)):
             raise _NoExtension(
                 f"After the model's text, the template writes {gap[:40]!r}, which is not a special token: "
                 "tokens could merge across the boundary."
             )
-        return gap, found.rest[at.start() :]
+        return gap, renderings.rest[at.start() :]
 
-    def check_open(self, found: ExtendedConversation, *, calls: bool) -> None:
+    def check_open(self, renderings: ExtendedConversation, *, calls: bool) -> None:
         """Raise an error if the ids lack the end of the turn, unless only its last token is missing."""
         special = self.tokenizer.special_tokens()
-        ends = [id for id in self.tokenizer.encode(found.end) if id in special]
+        ends = [id for id in self.tokenizer.encode(renderings.end) if id in special]
         last = special.get(self.ids[-1], "")
         usual = special.get(ends[-1], "") if ends else ""
-        if last and last not in found.own:
+        if last and last not in renderings.own:
             raise _NoExtension(
-                f"The ids end with {last}, but the template writes {usual or found.rest[:20]!r} instead: "
-                f"remove {last} if it only ended the generation."
+                f"The ids end with {last}, but the template writes {usual or renderings.rest[:20]!r} "
+                f"instead: remove {last} if it only ended the generation."
             )
         if calls and len(ends) > 1 and last not in {special[id] for id in ends}:
             raise _NoExtension(
-                f"The ids do not end with the text that the template writes after calls: {found.end!r}."
+                f"The ids do not end with the text that the template writes after calls: {renderings.end!r}."
             )
 
     def is_whitespace(self, id: int) -> bool:
@@ -398,9 +399,9 @@ class _Extender:
 
 
 def _overlap(ids: Sequence[int], ending: Sequence[int], special: Mapping[int, str]) -> tuple[int, int]:
-    """Return the start and end of the part of ``ending`` with which ``ids`` ends; 0, 0 if there is none.
+    """Return the start and the end of the part of ``ending`` that ``ids`` ends with; 0, 0 if there is none.
 
-    The part begins with a special token.  If there are several such parts, the last one is returned.
+    Only parts that begin with a special token count.  If there are several, the last one is returned.
     """
     for end in range(len(ending), 0, -1):
         for begin in range(end):

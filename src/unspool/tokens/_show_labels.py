@@ -1,4 +1,4 @@
-"""Display of labelled tokens in colour, as text for a terminal or as an HTML page."""
+"""Coloured display of labelled tokens in a terminal or on an HTML page."""
 
 import html as _html
 from collections import Counter
@@ -25,12 +25,12 @@ _WORDS: Final = {
 }
 _FLAGS: Final = {LabelFlag.SHARED: ("and the next part", "s"), LabelFlag.BROKEN: ("broken", "b")}
 """Description and CSS class of each flag."""
-# Background colours, in the order of the labels: numbers of the 256 terminal colours, and pairs of hue and
+# Background colours, in the order of the labels: colour numbers for terminals, and pairs of hue and
 # saturation for the HTML page.
 _ANSI: Final = (238, 22, 54, 94, 24, 60, 240, 88, 234)
 _HUES: Final = ((0, 0), (130, 55), (275, 50), (30, 75), (205, 65), (240, 35), (0, 0), (0, 60), (0, 0))
 _BEGUN: Final = "·"
-"""Symbol for a token that contains only later bytes of a character that an earlier token began."""
+"""Symbol for a token whose bytes all belong to a character of an earlier token."""
 
 
 def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[int, str, int]]:

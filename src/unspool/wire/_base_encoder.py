@@ -10,8 +10,8 @@ from .._core.stages.whitespace_filter import WhitespaceFilter
 from ..errors import UsageError
 from ..events import Event, FinishReason
 from ..parser import Parser
-from ._options import WireChoice, as_options
-from ._sent_calls import SentCalls
+from ._compatibility_options import WireChoice, as_options
+from ._poison_broken_calls import SentCalls
 from ._usage import AnyUsage, Usage, as_usage
 
 Chunk: TypeAlias = dict[str, object]
@@ -36,7 +36,7 @@ class StreamEncoder:
         self.model = model
         """Model name that the client sees."""
         self.usage: Usage | None = None
-        """Token counts, as last passed to ``feed``."""
+        """The token counts that were last passed to ``feed``."""
         self.failed = False
         """True if the stream has ended with an error.
 
@@ -53,8 +53,8 @@ class StreamEncoder:
     def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
         """Return the JSON objects for further events of the parser; the first call also opens the stream.
 
-        :param usage: token counts so far.  The encoder sends them in the chunk in which the API expects them,
-            so pass them no later than with the last events.
+        :param usage: token counts so far.  Pass them at the latest with the last events; the encoder sends
+            them in the chunk in which the API expects them.
         """
         raise NotImplementedError
 
@@ -78,8 +78,8 @@ class StreamEncoder:
     def _skips(self, event: Event) -> bool:
         """Return True if the event comes after a failure; raise an error if it comes after ``Finish``.
 
-        After a failure, the rest of the output is ignored.  But an event after ``Finish`` is a caller's
-        mistake.  To save time, encoders call this method only if ``_closed`` is True.
+        After a failure, the rest of the output is ignored.  An event after ``Finish`` is a mistake of the
+        caller.  To save time, encoders call this method only if ``_closed`` is True.
         """
         if self.failed:
             return True

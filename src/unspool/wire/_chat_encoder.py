@@ -8,8 +8,8 @@ The encoder follows rules that make every tested client read the stream correctl
 - No value in a delta is null.
 - The last chunk has an empty delta and the finish reason.
 
-A chunk cannot be taken back after it was sent.  If a call turns out to be malformed or truncated, the
-encoder *poisons* its arguments, so that no client runs the call (see
+A chunk cannot be retracted after it was sent.  If a call turns out to be malformed or truncated, the encoder
+*poisons* its arguments, so that no client runs the call (see
 ``_core/conversions/make_broken_arguments_unparsable.py``).  A response that is not streamed contains the same
 poisoned call.
 """
@@ -35,8 +35,8 @@ from ..events import (
 from ..message import BrokenCall, Message
 from ..parser import Parser
 from ._base_encoder import DONE, Chunk, StreamEncoder
-from ._options import WireChoice
-from ._sent_calls import SentCalls
+from ._compatibility_options import WireChoice
+from ._poison_broken_calls import SentCalls
 from ._usage import AnyUsage, as_usage
 
 _COMPLETION_ID: Final = IdFormat("chatcmpl-{random}")
@@ -98,15 +98,15 @@ class ChatStream(StreamEncoder):
 
         The first call also returns the chunk with the role, even without events.
 
-        :param usage: token counts.  If the client asked for them, they are sent in a separate chunk after
-            ``Finish``.  With more than one choice, pass them only after the last choice has finished.
+        :param usage: token counts.  If the client asked for token counts, they are sent in a separate chunk
+            after ``Finish``.  With more than one choice, pass them only after the last choice has finished.
         """
         self._count(usage)
         chunks: list[Chunk] = []
         if not self._started:
             self._started = True
             chunks.append(self._chunk({"role": "assistant", "content": ""}))
-        # Adjacent texts for the same target become one chunk.  A target is a channel or a call's index.
+        # Adjacent texts for the same target (a channel or a call's index) become one chunk.
         target: str | int = ""
         next_target: str | int
         buffer: list[str] = []
@@ -160,7 +160,7 @@ class ChatStream(StreamEncoder):
         return [self._chunk({}, self.finish_reason)]
 
     def _usage_chunk(self) -> list[Chunk]:
-        """Return the chunk with the token counts, in a list, if it is due now."""
+        """Return a list with the chunk of token counts if it must be sent now; otherwise an empty list."""
         usage = self.usage
         if usage is None or self._usage_sent or not (self._finished and self.include_usage):
             return []
@@ -173,8 +173,8 @@ class ChatStream(StreamEncoder):
 
     def _chunk(self, delta: Chunk, reason: FinishReason | None = None) -> Chunk:
         chunk = _head(self.id, "chat.completion.chunk", self.created, self.model)
-        # This is the only null in the stream: OpenAI's schema requires finish_reason, and simple clients
-        # treat any other value as the end.
+        # ``finish_reason`` must be null here: OpenAI's schema requires the field, and simple clients treat
+        # any other value as the end.
         chunk["choices"] = [{"index": self.index, "delta": delta, "finish_reason": reason}]
         if self.include_usage:
             chunk["usage"] = None  # as in OpenAI's streams: null in all chunks except the last

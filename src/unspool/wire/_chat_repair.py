@@ -1,8 +1,8 @@
 """Repair of Chat Completions from servers that leave markup in the text.
 
-:class:`ChatRepair` parses the text of a response and encodes the result as a response again, streamed or
-not.  Everything else passes unchanged: fields that it does not know, usage, chunks without choices,
-errors, and the reasoning and tool calls that the server has parsed itself.
+:class:`ChatRepair` parses the text of a response, streamed or not, and encodes the result as a response
+again.  Everything else passes unchanged: unknown fields, usage, chunks without choices, errors, and the
+reasoning and tool calls that the server has parsed itself.
 
 Some text is held back until its meaning is certain.  So for one chunk from the server, the client may get no
 chunk or several chunks.  Log probabilities and token ids of held-back text are sent with the next chunk of
@@ -29,7 +29,7 @@ _CALL_FIELDS: Final = frozenset(("index", "id", "type", "function"))
 
 
 class ChatRepair:
-    """Repair of one chat completion: of its chunks, or of the whole response.
+    """Repair of one chat completion, which arrives in chunks or as a whole.
 
     >>> from unspool import Parser
     >>> repair = ChatRepair(lambda: ChoiceReader(Parser("hermes"), lambda: Parser("hermes")))
@@ -50,7 +50,7 @@ class ChatRepair:
         self._new_reader = new_reader
         self._choices: dict[int, _Choice] = {}
         self._head: Chunk = {}
-        """Fields of the latest chunk, except its choices."""
+        """All fields of the latest chunk except its choices."""
         self.failed = False
         """True if the last chunk is an error, because the policies reject the output."""
 
@@ -87,8 +87,8 @@ class ChatRepair:
         """Return the chunks that were held back, after the server's last chunk.
 
         :param end_marked: True if the server has marked the end of the stream.  Choices without a finish
-            reason are then treated as complete.  Without the end marker, such choices are truncated, and the
-            client gets no finish reason for them.
+            reason are then treated as complete.  Without an end mark, such choices count as truncated, and
+            the client gets no finish reason for them.
         """
         out: list[Chunk] = []
         if self.failed:
@@ -103,7 +103,7 @@ class ChatRepair:
         return out
 
     def response(self, body: Mapping[str, Any]) -> Chunk:
-        """Return the repaired response that is not streamed.
+        """Return the repaired version of a response that is not streamed.
 
         :raises MalformedOutput: if the policies reject the output.
         :raises ProtocolError: if the server sends output that does not belong to the API.
@@ -201,7 +201,7 @@ class _Choice:
         return out
 
     def _split(self, choice: Mapping[str, Any], name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Split a choice in two: the fields that the reader understands, and the fields that pass unchanged.
+        """Split a choice into the fields that the reader understands and the fields that pass unchanged.
 
         :param name: the field with the output: ``delta`` or ``message``.
         """
@@ -274,7 +274,7 @@ def _finish_reason(choice: Mapping[str, Any]) -> str | None:
 
 
 def _standard(reason: str | None) -> FinishReason | None:
-    """Return the standard form of a finish reason; reasons such as ``abort`` count as truncation."""
+    """Return the standard form of a finish reason; other reasons, such as ``abort``, count as truncation."""
     return None if reason is None else FINISH_REASONS.get(reason, "length")
 
 

@@ -53,7 +53,7 @@ class ChoiceReader:
         self.planned = parser
         """Parser of the whole output.
 
-        The encoders take their settings from this parser, even if another parser reads the text.
+        Encoders take their settings from this parser, even if another parser reads the text.
         """
         self.finished = False
         self.stopped_by: str | None = None
@@ -66,7 +66,7 @@ class ChoiceReader:
         self.peak_held = 0
         """Largest number of characters that the parser has held back so far."""
         self.outcomes: Counter[str] = Counter()
-        """Numbers of calls, keyed by status, and numbers of diagnostics, keyed by kind."""
+        """Number of calls with each status, and number of diagnostics of each kind."""
         self.logprobs: list[dict[str, Any]] = []
         """Log probabilities not yet sent to the client."""
         self.content_logprobs: list[dict[str, Any]] = []
@@ -123,7 +123,7 @@ class ChoiceReader:
         return events
 
     def _read(self, delta: Delta) -> list[Event]:
-        """Return the events for a delta that has more than text, or that follows such a delta."""
+        """Return the events for a delta that has other fields than text, or that follows such a delta."""
         events: list[Event] = []
         if delta.reasoning:
             self._upstream_splits_reasoning = self._upstream_splits_reasoning or self._parser is None

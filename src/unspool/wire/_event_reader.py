@@ -1,8 +1,8 @@
 """Incremental readers of server-sent events and JSON lines.
 
-Every byte is copied a limited number of times, regardless of the sizes of the reads.  The buffer for
-an incomplete event exceeds the size limit by at most one read.  An event that exceeds the limit
-raises a ``ProtocolError``, but only after all complete events before it have been returned.
+Every byte is copied a limited number of times, regardless of the read sizes.  The buffer for an incomplete
+event exceeds the size limit by at most one read.  An event that exceeds the limit raises a ``ProtocolError``,
+but only after all complete events before it have been returned.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class EventReader:
         self._lines = _LineSplitter()
         self._after_return = False
         self._data: bytes | bytearray | None = None
-        """Data of the incomplete event: ``bytes`` for one line, ``bytearray`` for several lines."""
+        """Data of the incomplete event; ``bytes`` if it has one line, ``bytearray`` if it has several lines.
+        """
 
     def feed(self, portion: bytes) -> list[bytes]:
         """Return the data of the events that are now complete."""
@@ -75,8 +76,8 @@ class EventReader:
                 out.append(bytes(self._data))
                 self._data = None
         buffered = len(self._lines.rest) + (0 if self._data is None else len(self._data))
-        # If there are complete events, return them first.  The buffer remains too large, so the next call
-        # raises the error.
+        # Return complete events before raising the error.  The next call raises it, because the buffer
+        # remains too large.
         if buffered > self._limit and not out:
             raise ProtocolError("the upstream sent an event over the size limit")
         return out
@@ -108,7 +109,7 @@ class EventReader:
 
     @property
     def incomplete(self) -> bool:
-        """True if an event has started but not ended."""
+        """True if an event has begun but is not complete."""
         return self._data is not None or bool(self._lines.rest)
 
     def finish(self) -> list[bytes]:

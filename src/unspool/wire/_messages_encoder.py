@@ -1,14 +1,14 @@
 """Encoder for Anthropic Messages, streamed and not streamed.
 
 Clients lose or reject blocks that overlap, so the encoder closes a block before it opens the next, never
-reuses an index, and sends only deltas of the block's own type.  At any time, the ``partial_json`` deltas of a
-block, joined so far, can still become valid JSON.  The exception is a call that turns out to be malformed or
-truncated: its JSON is poisoned (see ``_core/conversions/make_broken_arguments_unparsable.py``).
+reuses an index, and sends only deltas of the block's own type.  At any time, the joined ``partial_json``
+deltas of a block can be completed to valid JSON.  The exception is a call that turns out to be malformed or
+truncated, because its JSON is poisoned (see ``_core/conversions/make_broken_arguments_unparsable.py``).
 
-In a response that is not streamed, ``input`` is an object, which cannot be poisoned.  So a truncated call is
-left out of such a response, and a malformed call turns the whole response into an error.  A caller that needs
-numbers and duplicate keys exactly as the model wrote them can pass a ``load_arguments`` function that returns
-the original JSON text, for example as ``msgspec.Raw``.
+In a response that is not streamed, ``input`` is an object, which cannot be poisoned.  Such a response
+therefore omits truncated calls, and a malformed call turns the whole response into an error.  A caller that
+needs numbers and duplicate keys exactly as the model wrote them can pass a ``load_arguments`` function that
+returns the original JSON text, for example as ``msgspec.Raw``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..events import (
 from ..message import Message
 from ..parser import Parser
 from ._base_encoder import Chunk, StreamEncoder
-from ._options import WireChoice
+from ._compatibility_options import WireChoice
 from ._usage import AnyUsage, Usage
 
 STOP_REASONS: Final = {
@@ -113,7 +113,7 @@ class MessagesStream(StreamEncoder):
         else:
             rest = self._calls.flush()
             ending = self._calls.close_call(event.status)
-            # A complete call without arguments needs no "{}", because its block starts with an empty object.
+            # A complete call without arguments needs no "{}", because the block starts with an empty object.
             if event.status != "complete":
                 rest += ending
             if rest:
@@ -152,7 +152,7 @@ class MessagesStream(StreamEncoder):
         }
 
     def _stop_fields(self, reason: FinishReason) -> Chunk:
-        """Return the fields ``stop_reason`` and ``stop_sequence``, which say why the message ended."""
+        """Return the fields ``stop_reason`` and ``stop_sequence``, the reason why the message ended."""
         return {
             "stop_reason": STOP_REASONS[reason] if self.stop_sequence is None else "stop_sequence",
             "stop_sequence": self.stop_sequence,

@@ -27,7 +27,7 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {
 
 
 class MessagesRepair:
-    """Repair of one message: of the events of its stream, or of the whole response.
+    """Repair of one message, which arrives as a stream of events or as a whole.
 
     >>> repair = MessagesRepair(Parser("hermes"), lambda: Parser("hermes"))
     >>> text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
@@ -49,9 +49,9 @@ class MessagesRepair:
         self._text: _TextBlock | None = None
         """Text block that has not been finished."""
         self._next_index = 0
-        """Index of the next block that the client gets."""
+        """Index of the next block for the client."""
         self._indices: dict[object, int] = {}
-        """Index that the client gets for each block that passes unchanged, keyed by the server's index."""
+        """The client's index of each block that passes unchanged, keyed by the server's index."""
         self._has_calls = False
         self._is_cut = False
         """True if the last text block ends within a call."""
@@ -85,7 +85,7 @@ class MessagesRepair:
         return [] if self._finished or self.failed else self._end_text("length")
 
     def response(self, body: Mapping[str, Any]) -> Chunk:
-        """Return the repaired response that is not streamed.
+        """Return the repaired version of a response that is not streamed.
 
         :raises MalformedOutput: if the policies reject the output, or if a call is malformed.
         """
@@ -123,7 +123,7 @@ class MessagesRepair:
         if isinstance(block, Mapping) and _is_text(block):
             self._text = _TextBlock(self._take_parser(), self._next_index)
             return out + self._check(self._text.feed(block["text"]))
-        self._parser = None  # the output began before the next text block
+        self._parser = None  # the next text block does not begin the output
         self._indices[event.get("index")] = self._next_index
         out.append({**event, "index": self._next_index})
         self._next_index += 1
@@ -218,5 +218,5 @@ def _is_text(block: object) -> bool:
 
 
 def _standard(reason: object) -> FinishReason:
-    """Return the standard form of a stop reason; for unknown reasons, the output is complete."""
+    """Return the standard form of a stop reason; an unknown reason means that the output is complete."""
     return _FINISH_REASONS.get(reason, "stop") if isinstance(reason, str) else "stop"

@@ -2,8 +2,8 @@
 
 Arguments are objects in this API, so the encoder sends a call only when it is complete.  Clients never
 receive a malformed or truncated call: depending on the policies ``malformed_call`` and ``truncated_call``,
-the text of such a call is sent as content or left out.  If ``malformed_call`` is ``call``, a malformed call
-is an error, because the API cannot express it.
+the text of such a call is sent as content or left out.  With ``malformed_call="call"``, a malformed call is
+an error, because the API cannot express such a call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..events import (
 from ..message import BrokenCall, Message, ToolCall
 from ..parser import Parser
 from ._base_encoder import Chunk, StreamEncoder
-from ._options import WireChoice
+from ._compatibility_options import WireChoice
 from ._usage import AnyUsage
 
 Form = Literal["chat", "generate"]

@@ -1,4 +1,4 @@
-"""Deltas: the output that one step of generation adds, as an upstream sends it.
+"""Deltas from an upstream; a delta is the output that one generation step adds.
 
 The text of a delta may contain markup, which a parser must read.  Reasoning and tool calls that the
 upstream has parsed itself are separate.
@@ -87,7 +87,7 @@ class Delta:
         self.text_only = (
             finish is None and logprobs is None and token_ids is None and not reasoning and not calls
         )
-        """True if only ``text`` is set, which allows a fast path."""
+        """True if only ``text`` is set, so that a fast path can be used."""
 
 
 def read_chat_choice(

@@ -1,7 +1,7 @@
 """Encoder for OpenAI Responses, streamed and not streamed.
 
-All events of an output item have the same item id and output index, and the final response contains
-the same items.
+All events of an output item have the same item id and output index.  The final response contains the same
+items as the stream.
 
 A call that turns out to be malformed or truncated is poisoned, so that no client runs it (see
 ``_core/conversions/make_broken_arguments_unparsable.py``), and its item becomes ``incomplete``. Text for a
@@ -9,8 +9,7 @@ free-form (custom) tool cannot be poisoned. So if a call of such a tool is malfo
 stream never reports its item as done, and the final response leaves the item out. If the call is malformed,
 the response fails.
 
-Reasoning is sent twice, as text and as a summary.  Some clients show only the text or only the summary, and
-all clients accept both.
+Reasoning is sent both as text and as a summary, because some clients show only one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from .._core.conversions.calls import poisoned
+from .._core.conversions.broken_calls import poisoned
 from .._core.conversions.make_broken_arguments_unparsable import unsendable_call
 from .._core.conversions.responses import ITEM_IDS, message_item, output_text, reasoning_item
 from ..dialects import IdFormat
@@ -40,7 +39,7 @@ from ..events import (
 from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
 from ._base_encoder import Chunk, StreamEncoder
-from ._options import WireChoice
+from ._compatibility_options import WireChoice
 from ._usage import AnyUsage
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")
@@ -72,7 +71,7 @@ class ResponsesStream(StreamEncoder):
         :param namespaces: namespace and short name of each tool that is in a namespace, keyed by the name
             that the model sees.
         :param echo: request fields that the response repeats.
-        :param seal: function that encrypts reasoning, for clients that send it back.
+        :param seal: function that encrypts reasoning for clients, which send it back.
         """
         super().__init__(parser, model, options)
         self.id = id or _RESPONSE_ID.new("", 0)
@@ -215,8 +214,8 @@ class ResponsesStream(StreamEncoder):
         out = [] if self._started else self.feed(())
         if not self._closed:
             self._closed = self.failed = True
-            # Clients run a call as soon as its item is reported as done, so the item of an unfinished call is
-            # left out.
+            # Clients run a call as soon as its item is reported as done, so leave out the item of an
+            # unfinished call.
             if isinstance(self._open, _CallItem):
                 self._items.remove(self._open)
                 self._open = None
@@ -471,14 +470,14 @@ class _InputReader:
 
 _INPUT_START: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
 _CHARACTERS: Final = re.compile(
-    # An incomplete escape or half a surrogate pair does not match; it is read again with the next data.
+    # An incomplete escape or half a surrogate pair does not match, and is read again with the next data.
     r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})+"
 )
 
 
 def _read_input(arguments: str) -> str:
-    """Return the text for a free-form tool from its JSON arguments; return other arguments unchanged."""
+    """Return the text for a free-form tool from its JSON arguments; by default, return the arguments."""
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Joiner of surrogate pairs that a server has split between two chunks."""
+"""Joining of surrogate pairs that a server has split between two chunks."""
 
 from __future__ import annotations
 

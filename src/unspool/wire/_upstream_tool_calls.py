@@ -2,8 +2,8 @@
 
 Servers stream calls in different ways: some repeat the id and name in every delta, some give every call the
 index 0, and some interleave the deltas of several calls.  In the output, one call follows another, and all
-calls are numbered in one sequence.  Only the first call that has not ended is streamed; later calls and
-events wait in a queue until it ends.
+calls are numbered in one sequence.  Only one open call is streamed at a time; later calls and events wait in
+a queue until it ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .._core.arguments.json_value import json_kind
-from ..dialects._id_format import OPENAI_ID
+from ..dialects import OPENAI_ID
 from ..errors import ProtocolError
 from ..events import (
     CallArgs,
@@ -40,7 +40,7 @@ class UpstreamCalls:
         self._calls: dict[int, _Call] = {}
         """Latest call for each index that the upstream uses."""
         self._queue: deque[_Call | Event] = deque()
-        """Upstream calls and parser events that come after the open call."""
+        """Upstream calls and parser events that follow the open call."""
         self._parser_indices: dict[int, int] = {}
         """Index in the output of each call that the parser has found, keyed by the parser's own index."""
         self._finished = False
@@ -117,7 +117,7 @@ class UpstreamCalls:
             out.append(CallArgs(call.number, "".join(call.pieces), at, at))
 
     def _renumber(self, event: Event) -> Event:
-        """Replace the parser's call index with the index in the output."""
+        """Replace the parser's index of a call with the index in the output."""
         if isinstance(event, CallStart):
             self._parser_indices[event.index] = self._count
             self._count += 1
@@ -157,13 +157,13 @@ class _Call:
         self._object.feed(arguments)
 
     def may_end(self, follower: _Call | Event) -> bool:
-        """Return whether this call may be ended before the given call or event is sent."""
+        """Return whether this call may end before ``follower``, a call or an event, is sent."""
         if isinstance(follower, (Diagnostic, Finish)):
             return False  # these events may also occur inside a call
         if self._object.complete:
             return True
         # A call without arguments ends when the parser finds text or a call.  Whitespace and other upstream
-        # calls do not end it, because its arguments may still arrive.
+        # calls do not end this call, because its arguments may still arrive.
         is_blank = isinstance(follower, Text) and not follower.text.strip()
         return not self.pieces and not is_blank and not isinstance(follower, _Call)
 

@@ -25,7 +25,7 @@ class Usage:
     reasoning_tokens: int = 0
     """Number of output tokens that are reasoning."""
     duration: int = 0
-    """Duration of the request in nanoseconds; 0 if unknown.  Only Ollama's API reports it."""
+    """Duration of the request in nanoseconds, which only Ollama's API reports; 0 if unknown."""
 
     @classmethod
     def from_mapping(cls, counts: Mapping[str, object]) -> Usage:
@@ -84,8 +84,7 @@ class Usage:
         }
         if not self.duration:
             return counts
-        # Servers rarely know how long they took to process the prompt, so the whole duration counts as
-        # generation.
+        # Servers rarely measure how long the prompt took, so the whole duration counts as generation.
         return {
             "total_duration": self.duration,
             "load_duration": 0,

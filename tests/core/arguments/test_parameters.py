@@ -13,7 +13,7 @@ from unspool.testing import ModelOutput, assert_laws, assert_round_trip, chunkin
 TAGGED = [
     dialect
     for dialect in list_dialects()
-    if any("{params}" in call for call in dialect.call[:1]) and not dialect.values.nested
+    if any("{params}" in call for call in dialect.call[:1]) and not dialect.habits.nested
 ]
 each_tagged = pytest.mark.parametrize("dialect", TAGGED, ids=lambda dialect: dialect.name)
 STRINGS = {"type": "object", "properties": {"text": {"type": "string"}, "more": {"type": "string"}}}

@@ -31,7 +31,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool.dialects import Names
+from unspool.dialects import Habits
 from unspool.events import FinishReason, normalise
 from unspool.message import TextPart
 from unspool.parser import seeded_ids
@@ -746,7 +746,7 @@ def test_keep_raw_false_changes_only_raw() -> None:
 
 
 def test_null_call_is_not_a_call() -> None:
-    dialect = Dialect("mine", call=("<call>{envelope}</call>",), names=Names(null_calls=("answer",)))
+    dialect = Dialect("mine", call=("<call>{envelope}</call>",), habits=Habits(null_calls=("answer",)))
     message = parse('Hi.<call>{"name": "answer", "arguments": {"a": 1}}</call> Bye.', dialect)
     assert calls(message) == []
     assert message.content == "Hi. Bye."
@@ -881,3 +881,13 @@ def test_whitespace_policy_keep_is_verbatim(text: str, content: str | None) -> N
         message = run_parser("hermes", ModelOutput(text, policies=KEEP), chunks).message
         assert message is not None
         assert message.content == content
+
+
+def test_text_without_markers_ends_reasoning() -> None:
+    """A call may end reasoning without its closing marker: the text and the call after it are content."""
+    call = (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.ping:0<|tool_call_argument_begin|>{}"
+        "<|tool_call_end|><|tool_calls_section_end|>"
+    )
+    message = parse(f"<think>Hm.{call}Done.{call}More.", "kimi_k2", policies=Policies(after_calls="drop"))
+    assert (message.reasoning, message.content) == ("Hm.", "Done.")

@@ -23,7 +23,7 @@ import openai
 from gateways import EngineProcess, GatewayThread, call_text, post, send, serving
 from unspool.gateway.conversation.broken_calls_in_history import with_json_arguments
 from unspool.gateway.http.json_encoding import encode_json, raw_json
-from unspool.gateway.state import messages_api_history as threads
+from unspool.gateway.state import messages_api_conversations as threads
 from unspool.gateway.state.store import MemoryStore, decoded
 
 KEPT = {

@@ -106,7 +106,7 @@ def test_vendor_tool_results_are_left_out_of_a_moved_conversation() -> None:
     called = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     request = read_responses_request({"input": [called, {"role": "user", "content": "And?"}]})
     assert request.chat["messages"] == [{"role": "user", "content": "And?"}]
-    assert request.ignored == ["web_search_call in a conversation: only its vendor can run it"]
+    assert request.ignored == ["web_search_call in a conversation: only the API's vendor can run such tools"]
 
 
 def test_audio_has_a_placeholder() -> None:

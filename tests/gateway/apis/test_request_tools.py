@@ -113,7 +113,7 @@ def test_vendor_tool_does_not_stop_a_session() -> None:
     assert shown_tools(job) == ["echo"]
     assert job.ignored == ["the tool web_search: only its vendor can run it"]
     job = read_responses_request({"input": "x", "tools": [{"type": "apply_patch"}]})
-    assert job.ignored == ["the tool apply_patch: offer a function in its place"]
+    assert job.ignored == ["the tool apply_patch: offer a function instead"]
     toolset = {"type": "mcp_toolset", "mcp_server_name": "x"}
     search = {"type": "web_search_20250305", "name": "web_search"}
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [toolset, search]}
@@ -134,6 +134,14 @@ def test_ignored_tool_is_logged_once(gateway: GatewayThread) -> None:
         for _ in range(3):
             post(f"{gateway.url}/v1/responses", {"input": "done", "tools": [SEARCH]})
     assert logged == [("field_ignored", {"reason": "the tool web_search: only its vendor can run it"})]
+
+
+def test_few_ignored_fields_of_a_request_are_logged(gateway: GatewayThread) -> None:
+    log_once.cache_clear()
+    unknown = {f"field_{number}": 1 for number in range(30)}
+    with log_of_the_gateway() as logged:
+        post(f"{gateway.url}/v1/responses", {"input": "done", **unknown})
+    assert [event for event, _ in logged] == ["field_ignored"] * 20
 
 
 # -- vendor tools that the client runs

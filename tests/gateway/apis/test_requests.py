@@ -329,7 +329,7 @@ def test_parse_endpoint_reads_chunks(replay: GatewayThread) -> None:
         ({"text": "x", "policies": {"preset": "nobody"}}, "policies"),
         ({"text": "x", "chat_template": CHATML}, "request_templates"),
         ({"text": "x", "dialect": "hermes", "chat_template": CHATML}, "request_templates"),
-        ({"text": "<tool_call>{", "dialect": "hermes", "strict": True}, "text"),
+        ({"text": "<tool_call>{", "dialect": "hermes", "policies": "strict"}, "text"),
     ],
 )
 def test_parse_endpoint_refuses_bad_requests(replay: GatewayThread, body: dict[str, Any], param: str) -> None:
@@ -374,7 +374,7 @@ def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
         ({"UNSPOOL_TOKEN_IDS": "maybe"}, "true or false"),
         ({"UNSPOOL_POLICIES": "commit"}, "key=value"),
         ({"UNSPOOL_POLICIES": "commit=later"}, "choose one of"),
-        ({"UNSPOOL_POLICIES": "x=y"}, "unknown policy 'x'"),
+        ({"UNSPOOL_POLICIES": "x=y"}, "there is no policy 'x'"),
         ({"UNSPOOL_IDLE_TIMEOUT": "0"}, "above 0"),
         ({"UNSPOOL_CONFIG": "/nowhere.toml"}, "cannot read"),
     ],
@@ -417,7 +417,7 @@ def test_all_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ["--set", "threads=x"],
         ["--upstream", "completions", "--url", "http://127.0.0.1:9"],
         ["--upstream", "replay", "--file", "/nowhere"],
-        ["--upstream", "chat", "--url", "http://127.0.0.1:9", "--dialect", "klingon"],
+        ["--upstream", "chat", "--url", "http://127.0.0.1:9", "--set", "dialect=klingon"],
         ["--file", "/nowhere.gguf"],
         ["--host", "203.0.113.1"],
     ],

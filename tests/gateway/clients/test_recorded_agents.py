@@ -33,7 +33,7 @@ UNSEEN = {"signature", "encrypted_content", "data", "cache_control"}
 """Fields of blocks and items for the gateway only, not for the model."""
 CODEX = [
     # Encrypted with the key of the gateway that was recorded.
-    "encrypted_content: it was encrypted with another key or for another user",
+    "encrypted_content: encrypted with another key or for another user",
     "the tool web_search: only its vendor can run it",
 ]
 LEFT_OUT = {

@@ -310,6 +310,19 @@ def test_digits_count_only_in_numbers() -> None:
     assert not fits_limit(b'["' + numbers + b'"]', MOST_DIGITS)
 
 
+@pytest.mark.parametrize(
+    ("data", "cost"),
+    [
+        (b'{"a":[1,2,3]}', 4),
+        (b"[" + b"7" * 100 + b"]", 11),
+        (b'["' + b"7" * 100 + b'"]', 1),
+        (b'["' + b"\\n" * 1000 + b'"]', 1 + 1000 // limits._ESCAPES),
+    ],
+)
+def test_digits_and_escapes_add_to_the_cost_of_decoding(data: bytes, cost: int) -> None:
+    assert limits.count_values(data) == cost
+
+
 @given(values=st.lists(JSON, max_size=4), most=st.integers(0, 40))
 def test_json_strings_are_counted_together(values: list[Any], most: int) -> None:
     texts = ['"[,', *map(json.dumps, values)]  # the unclosed string does not hide the others

@@ -124,6 +124,15 @@ def test_usual_head_is_accepted(gateway: GatewayThread) -> None:
         assert read_all(client).startswith(b"HTTP/1.1 200 ")
 
 
+def test_responses_do_not_name_the_server_software(gateway: GatewayThread) -> None:
+    with closing(connect(gateway)) as client:
+        client.sendall(START + b"connection: close\r\n\r\n")
+        head, _, _ = read_all(client).partition(b"\r\n\r\n")
+    names = {line.partition(b":")[0].lower() for line in head.split(b"\r\n")[1:]}
+    assert b"date" in names
+    assert b"server" not in names
+
+
 @pytest.mark.parametrize("tail", [b"x: y\r\n", b"x" * 100])
 def test_trailers_have_the_same_limits(gateway: GatewayThread, tail: bytes) -> None:
     with closing(connect(gateway)) as client:

@@ -90,7 +90,7 @@ def test_unreadable_reasoning_falls_back_to_its_summary() -> None:
     assert reasoning(summary=summary, encrypted_content=sealed) == {"text": "Long.", "left_out": []}
     other = reasoning(summary=summary, encrypted_content="gAAAA")
     assert other["text"] == "Short."
-    assert other["left_out"] == ["encrypted_content: it was encrypted with another key or for another user"]
+    assert other["left_out"] == ["encrypted_content: encrypted with another key or for another user"]
     assert reasoning(summary=summary, encrypted_content=None) == {"text": "Short.", "left_out": []}
 
 

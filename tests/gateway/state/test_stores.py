@@ -28,7 +28,7 @@ from unspool.gateway.apis.responses import stored_responses_and_conversations
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_encoding import encode_json
 from unspool.gateway.http.json_limits import count_values
-from unspool.gateway.state import messages_api_history as threads
+from unspool.gateway.state import messages_api_conversations as threads
 from unspool.gateway.state import responses_api_history as past
 from unspool.gateway.state.sqlite_store import SqliteStore
 from unspool.gateway.state.store import MemoryStore, Store, decoded, pack, pack_items

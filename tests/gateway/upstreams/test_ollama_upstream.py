@@ -14,7 +14,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 pytest.importorskip("gguf")
 
-from test_model_argument import HERMES
+from test_settings_from_model import HERMES
 
 from gateways import GatewayThread, events, post, send, serving
 from gguf_files import write_gguf

@@ -173,7 +173,7 @@ def test_later_part_of_a_split_file_is_refused(tmp_path: Path) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    with pytest.raises(UsageError, match="is one of 2 parts: give the first part, m-00001-of-00002"):
+    with pytest.raises(UsageError, match="is one of 2 parts: pass the first part, m-00001-of-00002"):
         read_source(second)
 
 

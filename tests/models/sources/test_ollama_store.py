@@ -131,7 +131,7 @@ def test_unrecognised_model_is_reported_honestly(store: Store, capsys: pytest.Ca
     assert page.startswith("# The dialect is unknown")
     assert "There is no dialect for these names: helper:latest, llama." in page
     assert "The Go template does not contain the markers of any dialect." in page
-    assert "Give the chat template" in page
+    assert "Pass the chat template" in page
 
 
 def test_incomplete_download_is_used_as_far_as_possible(store: Store) -> None:

@@ -10,10 +10,10 @@ Theory of operation:
   call itself for nested values, so only memory limits the nesting.  Each character is read once, apart from
   look-aheads of at most ``BOUND``.
 * Strings have no escapes, so a string may contain the delimiter itself.  A delimiter closes the
-  string only if the text after the delimiter can follow a string (``_closes_string``): the closing
-  brackets of the open levels, or a comma and, in an object, the next key.  Templates write no whitespace
-  between this comma and the key.  If the model wrote whitespace there, the key must also be one that rarely
-  occurs in prose or code.
+  string only if the text after the delimiter can follow a string (``_closes_string``).  This text is either
+  the closing brackets of the open levels, or a comma and the next element (in an object, the next key).
+  Templates write no whitespace between this comma and the key.  If there is whitespace, the delimiter closes
+  the string only if the text of the key rarely occurs in prose or code.
 * The contents of a string are output as they arrive.  Numbers and words are held back until the
   next separator.  Any other text without delimiters is a string, and is output as soon as the
   codec can rule out a number or a word.
@@ -82,7 +82,7 @@ _YES: Final = 1
 _MORE: Final = 2
 
 _Key: TypeAlias = tuple[str, int, bool, bool]
-"""A key: its JSON text, the position of its value, whether it is quoted, and whether ``=`` follows it."""
+"""Key as JSON text, position of the value, whether the key is quoted, and whether ``=`` follows the key."""
 _NO_ENDS: Final = MarkerSet(())
 
 
@@ -94,7 +94,7 @@ class _Patterns:
     def __init__(self, quote: str, ends: MarkerSet) -> None:
         self.delimiter: Final = ValueMarkerSet((quote,))
         self.any: Final = MarkerSet((quote, *ends.literals))
-        """Delimiter and markers."""
+        """The delimiter and the markers."""
         self.marker_starts: Final = "".join(literal[0] for literal in ends.literals)
         """First characters of the markers."""
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
@@ -141,10 +141,7 @@ class _Level:
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
-"""Level that stands for the text after the arguments.
-
-There ``call:`` looks like a key, but begins another call.
-"""
+"""Level for text after the arguments.  In this text, ``call:`` looks like a key but begins another call."""
 
 
 class BareKeyObject(Codec):
@@ -423,7 +420,7 @@ class BareKeyObject(Codec):
             self._fail()
             return pos
         if not item and char in (",", level.closer):
-            # The value is an empty string whose delimiters a detokenizer removed.
+            # The value is an empty string.  A detokenizer has removed its delimiters.
             self._out.append(value_by_spelling("", self._kind))
             self._state = _NEXT
             return pos

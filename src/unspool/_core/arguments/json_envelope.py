@@ -7,16 +7,16 @@ inside the arguments is an ordinary argument.  The codec outputs the JSON text o
 
 Theory of operation:
 
-* ``_read_structure`` reads braces, colons and commas.  An inner codec reads the keys and values,
-  and ``_role`` tells what the current one is: a key, the function name, the arguments, an id, or a member to
-  ignore.
+* ``_read_structure`` reads braces, colons and commas.  An inner codec reads the keys and values.
+  ``_role`` is the meaning of the current key or value: a key, the function name, the arguments, an id, or a
+  value to ignore.
 * The codec commits to the call when the name is complete, and stops the step at this point.  So the
   result does not depend on how the input is split into chunks.
 * Arguments before the name are held back until the commit, however long they are.  All other text
-  before the name is limited to ``BOUND`` characters, because the user sees nothing during that time.
+  before the name is limited to ``BOUND`` characters, because users see nothing until the commit.
 * After the commit, an arguments object is output as it arrives.  Other values (a string that
   contains an object, or null) are held back until they are complete.
-* An object without a call marker in front of it may be an ordinary answer that happens to have a member
+* An object without a call marker before it may be an ordinary answer that happens to have a member
   ``name``.  Such an object is a call only if it has both a name and arguments, or if its only member is the
   name of a declared tool.  Only the closing brace shows that there is no other member, so in the second case
   the codec waits for this brace.
@@ -62,8 +62,8 @@ class EnvelopeForm:
         """Read the keys of envelopes from a dialect.
 
         :param python: whether the model writes the object as a Python dict.
-        :param unmarked: whether only the object's members show that it is a call, because no marker precedes
-            the object.
+        :param unmarked: whether no marker precedes the object, so that only its members show that it is a
+            call.
         """
         keys = dialect.envelope
         self.keyed: Final = keys.keyed
@@ -119,7 +119,7 @@ class EnvelopeCodec(NamedPayload):
 
     @property
     def partial_name(self) -> str:
-        """Beginning of the function's name, as far as it has arrived."""
+        """Part of the function's name that has arrived so far."""
         if self.committed or self._role != _NAME_ROLE:
             return self.name
         return "".join(self._captured)[1:]
@@ -175,7 +175,7 @@ class EnvelopeCodec(NamedPayload):
         return pos
 
     def _exceeds(self, length: int) -> bool:
-        """Add ``length`` to the amount of text before the name, and return whether it exceeds the limit."""
+        """Add ``length`` to the amount of text before the name; return whether this amount is too large."""
         self._skipped += length
         if self._skipped <= BOUND:
             return False

@@ -53,7 +53,7 @@ class _Element:
         self.slot = slot
         """Conversion of the element's text, if the element is a scalar."""
         self.discards = discards
-        """True if the parameter repeats an earlier one.  Its value is then read but not output."""
+        """True if the parameter repeats an earlier one, so that its value is read but not output."""
         self.shape = _OPEN
         self.count = 0
         self.seen: set[str] = set()
@@ -61,7 +61,7 @@ class _Element:
 
 
 class NestedParameters(Parameters):
-    """Codec for the parameters of one call, nested to any depth, up to its closing marker."""
+    """Codec for one call's parameters, nested to any depth, up to the call's closing marker."""
 
     __slots__ = (
         "_out",
@@ -188,7 +188,7 @@ class NestedParameters(Parameters):
             at += 1
 
     def _judge_marker(self, element: _Element, buf: str, at: int, first: bool, final: bool) -> int:
-        """Return MATCH if the marker at ``at`` closes the element, else FAIL; NEED_MORE if undecided.
+        """Return MATCH if the marker at ``at`` closes the element, FAIL if not, NEED_MORE if undecided.
 
         If the marker opens the first child of the element, make the element a container, and return FAIL.
 
@@ -220,7 +220,7 @@ class NestedParameters(Parameters):
         elif "object" in types and "array" not in types:
             element.shape = _OBJECT
         else:
-            element.shape = _LIST if key == self._compiled.dialect.values.list_key else _OBJECT
+            element.shape = _LIST if key == self._compiled.dialect.habits.list_key else _OBJECT
 
     def _write(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
         """Output or collect the text of a value up to ``end``, and return the index that was reached.

@@ -14,9 +14,8 @@ call.  Three rules determine where a value ends:
 
 1. A closing tag ends the value only if another parameter or the end of the call follows
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
-2. A value without a closing tag ends at a marker that certainly ends the call.  It also ends at the opening
-   tag of another parameter, but only if the function declares that parameter and the call does not have it
-   yet.
+2. A value without a closing tag ends at a marker that certainly ends the call.  Such a value also ends at the
+   opening tag of a parameter that the function declares and the call does not have yet.
 3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.
 
 The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
@@ -85,12 +84,11 @@ class TaggedParameters(Parameters):
         # Nesting depth of tags within calls that the value quotes.  Between the parameters of a quoted call
         # the depth is odd; inside the value of such a parameter it is even.
         self._level = 0
-        # Text that the model writes between tags in place of a line break, such as a backslash and an n.  It
-        # is empty until the model has written such a text between tags.  Until then, the same text inside a
-        # value is data.
+        # Escaped newline, such as a backslash and an n, that the model has written between tags instead of a
+        # newline; empty if it has written none.  While this is empty, an escaped newline in a value is data.
         self._escaped_newline = ""
-        # Key and attributes of a parameter that may hold all arguments.  Once it is known that the parameter
-        # holds them, `_all_arguments` is the codec that reads them.
+        # Key and attributes of a parameter that may hold all arguments.  If the parameter does hold all
+        # arguments, the codec `_all_arguments` reads them.
         self._key = ""
         self._attributes: dict[str, str] = {}
         self._repair: Final = policies.malformed_call == "repair"
@@ -225,14 +223,14 @@ class TaggedParameters(Parameters):
         return at
 
     def _after_gap(self, buf: str, pos: int) -> int:
-        """Return the position after whitespace and line breaks spelled as a backslash and an n."""
+        """Return the position after any whitespace and escaped newlines."""
         pos = skip_whitespace(buf, pos)
         while self._escaped_newline and buf.startswith(self._escaped_newline, pos):
             pos = skip_whitespace(buf, pos + len(self._escaped_newline))
         return pos
 
     def _in_spelled_break(self, buf: str, pos: int) -> bool:
-        """Return whether the buffer ends inside a line break written as a backslash and an n."""
+        """Return whether the buffer ends inside an escaped newline."""
         return (
             bool(self._escaped_newline)
             and pos < len(buf)
@@ -273,7 +271,7 @@ class TaggedParameters(Parameters):
     def _may_wrap(self, key: str) -> bool:
         """Return whether the parameter ``key`` may hold all arguments.
 
-        It may not if the tool declares a parameter ``key``.
+        A parameter that the tool declares is an ordinary parameter.
         """
         if key not in self._compiled.dialect.values.wrappers:
             return False
@@ -281,7 +279,7 @@ class TaggedParameters(Parameters):
         return keys is not None and key not in keys and not self._tools.value_type(self._function, key).types
 
     def _read_wrapper(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """Read a parameter that holds all arguments if its value begins with a brace."""
+        """Read a parameter that may hold all arguments; it does if its value begins with a brace."""
         inner = self._all_arguments
         after = skip_whitespace(buf, pos)
         if inner is None:
@@ -341,7 +339,7 @@ class TaggedParameters(Parameters):
         return at
 
     def _ends_value(self, literal: str, buf: str, at: int, at_start: bool, final: bool) -> int:
-        """Return MATCH if the literal at ``at`` ends the value, else FAIL; NEED_MORE if undecided.
+        """Return MATCH if the literal at ``at`` ends the value, FAIL if not, NEED_MORE if undecided.
 
         :param at_start: whether the literal is at the beginning of the value.
         """
@@ -357,11 +355,11 @@ class TaggedParameters(Parameters):
             self.error = f"{literal} directly after the key"
             return MATCH
         if literal in compiled.dialect.stop:
-            # A marker that ends the turn is markup only at the end of the input.  Elsewhere it is data.
+            # A marker that ends the turn is markup at the end of the input.  Elsewhere such a marker is data.
             after = skip_whitespace(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
-        # The literal can end the value only if the closing tag is missing.  In that case the literal must be
-        # at the beginning of a line or of the value.
+        # The literal can end the value only if the closing tag is missing, and if the literal is at the
+        # beginning of a line or of the value.
         marker = literal.lstrip("\n")
         if marker == literal and not self._form.inline and not at_start:
             return FAIL
@@ -376,7 +374,7 @@ class TaggedParameters(Parameters):
         return follows(compiled.follow.after_call, buf, end, final)
 
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
-        """Return FAIL for a literal in a call that the value quotes, else MATCH; NEED_MORE if undecided.
+        """Return FAIL for a literal in a quoted call, MATCH for other literals, NEED_MORE if undecided.
 
         ``_level`` is incremented at the opening marker of a quoted call or parameter, and decremented at the
         closing tag of a parameter.  The closing marker of a quoted call resets ``_level`` to its value before

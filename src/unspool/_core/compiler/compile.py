@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import is_control_token
+from ...dialects._list_templates_and_markers import turn_markers, with_spaced_templates
 from ...dialects.parse_templates import (
     PAYLOADS,
-    has_placeholder,
     is_marker,
     literals,
     only_at_start,
@@ -79,6 +79,7 @@ def compile_dialect(
     :param accepted: the compiled forms of the dialects in ``dialect.also_accepts``.
     :param for_other: true if another dialect accepts the calls of this one.
     """
+    dialect = with_spaced_templates(dialect)
     forms = _split_templates(dialect, options, make_envelope)
     follow = FollowSets(forms.calls, forms.sections, forms.params, forms.frame, dialect.stop)
     params = _compile_parameters(dialect, forms, follow)
@@ -256,7 +257,7 @@ def _next_in_section(
     dialect: Dialect, section: SectionForm, confirmations: Mapping[CallForm, Sequence[Step]]
 ) -> Iterator[Program]:
     """Yield programs for the text after a call in a section: a separator, a call or the section's end."""
-    separators = [sep.strip() for sep in dialect.sep if sep.strip()]
+    separators = [*filter(None, map(str.strip, (dialect.writing.between_calls, *dialect.separators)))]
     if section.bare and not separators:
         return  # only ordinary text can follow
     declared = bool(section.missing_opener)
@@ -291,7 +292,7 @@ def _compile_text_states(
     unanchored = [program for program in programs.in_text if not program.anchored]
     wrappers = [Wrapper("reasoning", template) for template in dialect.reasoning]
     wrappers += [Wrapper("content", template) for template in dialect.content]
-    wrappers += [Wrapper(None, template) for template in dialect.drop if has_placeholder(template, "text")]
+    wrappers += [Wrapper(None, template) for template in dialect.habits.drop_text]
     wrapper_triggers = [wrapper.program.trigger for wrapper in wrappers]
     call_openers = _before_arguments(dialect).difference(wrapper_triggers, dialect.stop)
     dropped = list(_dropped_markers(dialect, reads_calls=options.reads_calls))
@@ -346,8 +347,7 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
     for template in dialect.drop:
         if any(template in literal for literal in of_calls):
             continue
-        if not (has_placeholder(template, "text") or has_placeholder(template, "calls")):
-            yield Program(DROP, steps_of(reading_pieces(template)))
+        yield Program(DROP, steps_of(reading_pieces(template)))
     for stop in dialect.stop:
         if stop in of_calls:
             continue
@@ -431,10 +431,10 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     markers = MarkerSet(literal for literal in found if len(literal) > 1 or is_control_token(literal))
     first_words = {literal for literal, entry in entries.items() if entry.anchored and frame is None}
     closers = {closer for wrapper in states.inside for closer in wrapper.closers}
-    stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
+    stops = [stop for stop in dialect.stop if stop not in closers or not turn_markers(dialect)]
     format_markers = {
         *_format_markers(dialect),
-        *(mark for mark in dialect.prompt.turn if mark in markers.literals),
+        *(mark for mark in turn_markers(dialect) if mark in markers.literals),
     }
     templates = [*markers.literals, *dialect.call, *map(template_text, dialect.section), *dialect.param]
     templates += dialect.frame.fields if dialect.frame is not None else ()
@@ -444,7 +444,7 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     return PromptMarkers(
         markers=markers,
         first_words=frozenset(first_words),
-        turn_boundaries=(*stops, *dialect.prompt.turn),
+        turn_boundaries=(*stops, *turn_markers(dialect)),
         reasoning_pairs=[pair for pair in map(_around_text, dialect.reasoning) if all(pair)],
         format_markers=sorted(format_markers, key=len, reverse=True),
         first_openers=[_around_text(each)[0] for each in dialect.reasoning if only_at_start(each)],

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...dialects.parse_templates import has_placeholder
 from ..scan.markers import MarkerSet
 from .states_outside_calls import StartState, TextState
 
@@ -246,12 +245,12 @@ class CompiledDialect:
         self.prompt: Final = prompt
         self.names: Final = names
         self._owners: Final = owners
-        self.unescape: Final = dialect.values.unescape
+        self.unescape: Final = dialect.habits.unescape
         """True if attributes are escaped as in XML."""
         routes = dialect.frame.routes if dialect.frame is not None else ()
         self.has_reasoning: Final = bool(dialect.reasoning) or any(r.into == "reasoning" for r in routes)
         """True if an output may contain reasoning."""
-        self.repetitions: Final = [each for each in dialect.drop if has_placeholder(each, "calls")]
+        self.repetitions: Final = dialect.habits.repeated_calls
         """Templates for a second copy of a section's calls.  Some models write this copy directly after the
         section; it is dropped."""
 

@@ -322,7 +322,7 @@ class CallForm:
         self._unmarked: Final = all(map(is_anyones, literals(opening)))
 
     def head(self, section: SectionForm) -> list[Step]:
-        """Return the steps for a call in this section, up to its commit point (see ``open_call.py``)."""
+        """Return the steps for a call in this section, up to its commit point (see ``call_reader.py``)."""
         if self.payload == "envelope":
             unmarked = self._unmarked and section.unmarked
             return [

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
-from .calls import Broken, call_from, check_broken, poisoned
-from .text_content import as_json, joined_text, mapping
+from .broken_calls import Broken, call_from, check_broken, poisoned
+from .message_fields import as_json, joined_text, mapping
 
 _REASONING_FIELDS: Final = {
     "both": ("reasoning_content", "reasoning"),
@@ -55,7 +55,7 @@ def message_from_chat(message: Mapping[str, Any]) -> Message:
     if "choices" in fields:
         raise UsageError("this is a response, not a message: pass response['choices'][0]['message']")
     if fields.get("role", "assistant") != "assistant":
-        raise UsageError(f"the message has the role {fields['role']!r}; only assistant messages are outputs")
+        raise UsageError(f"the message has the role {fields['role']!r}: pass an assistant message")
     reasoning = fields.get("reasoning_content")
     reasoning = joined_text(fields.get("reasoning") if reasoning is None else reasoning, "text")
     content = joined_text(fields.get("content"), "text", "refusal")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...errors import UsageError
 from ...events import event_from_dict
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
-from .text_content import mapping
+from .message_fields import mapping
 
 _PARTS: Final[Mapping[str, Any]] = {"text": TextPart, "call": ToolCall, "broken_call": BrokenCall}
 

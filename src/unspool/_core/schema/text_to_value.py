@@ -61,7 +61,7 @@ class Slot:
         self._python_values: Final = python_values
         by_schema = kind.is_string if kind.types else untyped_is_string
         self.streams: Final = declared in _STRINGS if declared else by_schema
-        """True if the value is certainly a string.  Its text can then be output as it arrives."""
+        """True if the value is certainly a string, whose text can be output as it arrives."""
 
     def value(self, raw: str) -> tuple[str, str]:
         """Return JSON for a value's complete text, and the kind of a diagnostic (empty if there is none)."""
@@ -92,8 +92,8 @@ def is_text(kind: ValueType, declared: str) -> bool:
 def value_by_spelling(text: str, kind: ValueType) -> str:
     """Return JSON for unquoted text in a notation with quoted strings.
 
-    The schema determines the type of the value.  If the text does not match its schema, text that looks
-    like a number, or like true, false or null, becomes that value, and any other text becomes a string.
+    The schema determines the type of the value.  If the text does not match the schema, a number
+    or a spelling of true, false or null becomes that value, and any other text becomes a string.
     """
     value = word_or_number(text)
     types = kind.types

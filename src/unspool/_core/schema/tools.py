@@ -14,7 +14,7 @@ from ...errors import UsageError
 from .json_pointer import resolve_reference
 
 _NAME: Final = re.compile(r"[\w.:/-]{1,256}")
-"""Pattern of function names that at least one API accepts.  Local engines accept letters of any script."""
+"""Pattern of function names that at least one API or local engine accepts, with letters of any script."""
 _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
@@ -169,10 +169,10 @@ def _listed(tools: object) -> list[object]:
 
 
 def tool_function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object that contains the name and schema of a tool, or the name in a tool choice.
+    """Return the object inside a tool or a tool choice that contains the function's name.
 
-    In Chat Completions and Ollama this is the object under ``function``.  In Responses and Messages it is
-    the tool itself.
+    In Chat Completions and Ollama this is the object under ``function``.  In Responses and Messages this
+    object is ``tool`` itself.
     """
     function = tool.get("function")
     return function if isinstance(function, Mapping) else tool
@@ -184,7 +184,7 @@ def tool_name(tool: Mapping[str, Any]) -> Any:
 
 
 def _schema(function: Mapping[str, object]) -> object:
-    """Return the schema of a function's arguments.  Its key differs between APIs."""
+    """Return the schema of a function's arguments, which is under a different key in each API."""
     parameters = function.get("parameters")
     return function.get("input_schema") if parameters is None else parameters
 
@@ -213,7 +213,8 @@ class ValueType:
         """
         self._schema = schema
         self._root = schema if root is None else root
-        # The rest of the schema is read on demand.  It may contain itself, and most of it is never needed.
+        # The rest of the schema is read on demand, because most of it is never needed, and because a schema
+        # may contain itself.
         self._known_parts: list[Mapping[str, object]] | None = None
         self._declared: dict[str, list[object]] | None = None
         self._keys: tuple[str, ...] | None = None

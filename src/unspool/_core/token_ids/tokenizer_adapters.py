@@ -7,7 +7,7 @@ in the compiled templates (:func:`substitute`) and in the input (``Detokenizer``
 then compares characters in the same way as for text.
 
 The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8 decoder produces them, so
-they cannot occur in ordinary text.  Nor can they be encoded, so the parser must not return them:
+they cannot occur in ordinary text.  Text with surrogates cannot be encoded, so the parser must not return it:
 ``restore`` converts text, and ``OffsetMap`` converts offsets (``detokenizer.py``).
 
 Tokenizers of other packages are recognised by their methods.  None of these packages is imported.
@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 
 from ...dialects._control_token_pattern import is_control_token
 from ...errors import UsageError
-from .token_texts import TokenTexts
+from .token_text_cache import TokenTexts
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
@@ -39,10 +39,10 @@ _SURROGATES: Final = 0x800
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Vocabulary with the methods that the parser of token ids needs."""
+    """Tokenizer with the methods that the parser of token ids needs."""
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the UTF-8 bytes that an ordinary token has in the middle of a text.
+        """Return the UTF-8 bytes of an ordinary token that is not at the beginning of a text.
 
         The bytes may begin or end inside a character.  Raise ``LookupError`` if the vocabulary lacks the id.
         """
@@ -66,26 +66,25 @@ class Encoder(Tokenizer, Protocol):
 
 
 def as_encoder(obj: object) -> Encoder:
-    """Return the tokenizer that ``obj`` is or contains; it must be able to encode text."""
+    """Return ``obj`` if it is a tokenizer that encodes text, or such a tokenizer that ``obj`` wraps."""
     tokenizer = as_tokenizer(obj)
     if isinstance(tokenizer, Encoder):
         return tokenizer
     raise UsageError(
         f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot encode text with special "
         "tokens in it: pass a tokenizers.Tokenizer, a fast tokenizer of transformers, a Tekken tokenizer "
-        "of mistral_common, or an object that also has the method encode(text)"
+        "of mistral_common, or an object with the methods token_bytes(id), special_tokens() and encode(text)"
     )
 
 
 def as_tokenizer(obj: object) -> Tokenizer:
-    """Return the tokenizer that ``obj`` is or contains.
+    """Return ``obj`` if it is a tokenizer, or the tokenizer that it wraps.
 
-    :param obj: a ``tokenizers.Tokenizer``, a fast tokenizer of ``transformers``, a tokenizer of
-        ``mistral_common``, an object that holds one of these (a processor, an engine's wrapper), or a
-        :class:`Tokenizer`.
+    :param obj: a :class:`Tokenizer`, a ``tokenizers.Tokenizer``, a fast tokenizer of ``transformers``, a
+        tokenizer of ``mistral_common``, or a wrapper of one of these, such as a processor.
 
     Facts about the vocabulary are cached for as long as ``obj`` lives.  A new parser for each request is
-    therefore cheap.  Add tokens to the vocabulary before its first use here.
+    therefore cheap, but all tokens must be added to the vocabulary before the first call.
     """
     adapter = _ADAPTERS.get(type(obj))
     if adapter is not None:
@@ -106,7 +105,7 @@ def as_tokenizer(obj: object) -> Tokenizer:
 
 
 def unwrap_tokenizer(obj: object) -> Iterator[object]:
-    """Yield an object, then the tokenizer in that object, then the tokenizer in that tokenizer, and so on.
+    """Yield ``obj``, the tokenizer that it wraps, the tokenizer that this one wraps, and so on.
 
     A processor contains a tokenizer of ``transformers``, which contains a tokenizer of the ``tokenizers``
     package; ``mistral_common`` and engines have their own wrappers.
@@ -272,8 +271,8 @@ def _spelling_rule(decoder: object) -> _Spelling | None:
 class VocabularyFacts:
     """Cached facts about one tokenizer.
 
-    The facts are stored under a weak reference to the tokenizer.  They must not refer to the tokenizer,
-    because such a reference would keep the tokenizer alive forever.
+    The facts are stored under a weak reference to the tokenizer.  The facts themselves must not refer to the
+    tokenizer, because such a reference would keep the tokenizer alive forever.
     """
 
     __slots__ = (
@@ -381,7 +380,7 @@ class _HuggingFaceSource(Protocol):
 class _HuggingFace(_Adapter):
     """Adapter for ``tokenizers.Tokenizer``.
 
-    All supported models have byte-level or SentencePiece-like vocabularies.  Their tokens are converted one
+    All supported models have byte-level or SentencePiece-like vocabularies, whose tokens are converted one
     by one, according to the decoder in ``tokenizer.json``.  In other vocabularies (WordPiece, custom
     decoders) the text of a token is the text that ``decode`` adds for it between two ordinary tokens.
     This is correct for complete characters, but a part of a character becomes U+FFFD.
@@ -396,7 +395,7 @@ class _HuggingFace(_Adapter):
     def _read_facts(self) -> VocabularyFacts:
         try:
             decoder = self._decoder()
-        except Exception:  # noqa: BLE001 - the only class that a decoder written in Python raises here
+        except Exception:  # noqa: BLE001 - a decoder written in Python raises a bare Exception here
             decoder = None
         spelling = _spelling_rule(decoder)
         found = self._source.get_added_tokens_decoder()
@@ -526,8 +525,8 @@ _SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
     (_SentencePieceSource, _SentencePiece),
 )
 _ADAPTERS: Final[dict[type, Callable[[Any], _Adapter]]] = {}
-"""Map from a tokenizer's class to its adapter.  It is a cache, because recognising a tokenizer takes longer
-than reading a token."""
+"""Cache of the adapter for each class of tokenizers.  Recognising a tokenizer takes longer than reading a
+token."""
 
 
 @runtime_checkable
@@ -557,5 +556,5 @@ class _HasTokenizer(Protocol):
 AnyTokenizer: TypeAlias = (
     Tokenizer | _HuggingFaceSource | _SentencePieceSource | _HasBackend | _HasInstruct | _HasTokenizer
 )
-"""Any object that holds a tokenizer: a :class:`Tokenizer`, a tokenizer of ``tokenizers``, ``transformers``
-or ``mistral_common``, or an object that has one of them as an attribute."""
+"""Any tokenizer, or an object with a tokenizer as an attribute: a :class:`Tokenizer`, or an object of
+``tokenizers``, ``transformers`` or ``mistral_common``."""

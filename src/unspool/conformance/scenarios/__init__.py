@@ -20,7 +20,7 @@ from . import (
     answers_like_calls,
     arguments,
     faulty_calls,
-    markers,
+    missing_and_stray_markers,
     order,
     requests,
     ten_standard_patterns,
@@ -35,7 +35,7 @@ GROUPS: Final[dict[str, str]] = {
     "arguments": arguments.TITLE,
     "answers": answers_like_calls.TITLE,
     "truncation": truncation.TITLE,
-    **markers.TITLES,
+    **missing_and_stray_markers.TITLES,
     **faulty_calls.TITLES,
     **requests.TITLES,
 }
@@ -47,7 +47,7 @@ _MODULES: Final = (
     arguments,
     answers_like_calls,
     truncation,
-    markers,
+    missing_and_stray_markers,
     faulty_calls,
     requests,
 )
@@ -99,7 +99,7 @@ def select(patterns: Sequence[str] = ()) -> list[Scenario]:
 
 
 def cases(dialects: Sequence[str] = (), scenarios: Sequence[str] = ()) -> Iterator[TestCase | Inapplicable]:
-    """Yield a case for every selected scenario and dialect; without a selection, all of them are used."""
+    """Yield a case for every scenario in every dialect; both can be restricted to a selection."""
     names = [get_dialect(name).name for name in dialects] or [dialect.name for dialect in list_dialects()]
     selected = select(scenarios)
     for name in names:

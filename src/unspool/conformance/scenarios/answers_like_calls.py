@@ -1,7 +1,7 @@
-"""Scenarios with answers that look like something else: JSON that is not a call, and quoted markers.
+"""Scenarios with answers that only look like calls or reasoning: JSON that is not a call, and quoted markers.
 
-A client must never receive a call that the model did not make, and must receive the answer even if the answer
-looks like something else.
+A client must never receive a call that the model did not make.  The client must receive the answer, even if
+the answer looks like a call or reasoning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _quote_in_prompt(draft: Draft) -> str | None:
         return "reasoning has no marker of its own"
     if facts.thinking.default == "always":
         return "its prompts always open reasoning"
-    turn = next(iter(facts.prompts), "<|im_start|>assistant\n")
+    turn = next(iter(draft.capabilities.dialect.prompt.ends), "<|im_start|>assistant\n")
     stop = draft.capabilities.dialect.stop[0] if draft.capabilities.dialect.stop else "<|im_end|>"
     draft.prompt = f"What does {opener} mean?{stop}{turn}"
     return None
@@ -54,7 +54,7 @@ def _insert_opener_in_line(draft: Draft) -> str | None:
     number = draft.find("text")
     text = f"Write {opener} there, and go on."
     piece = draft.pieces[number]
-    draft.order = [TextSegment("content", draft.capabilities.dialect.prompt.echo + text)]
+    draft.order = [TextSegment("content", draft.capabilities.dialect.habits.echo + text)]
     draft.pieces[number] = RenderedPiece(piece.kind, text, piece.part)
     return None
 

@@ -1,4 +1,4 @@
-"""Capabilities of a dialect, which determine the scenarios that can be rendered in the dialect."""
+"""Capabilities of a dialect, which determine the scenarios that the dialect can express."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Capabilities:
         self.enveloped: Final = field == "envelope"
         """True if a call is a single JSON object that contains the name and the arguments."""
         self.sorts_keys: Final = dialect.args == "bare"
-        """True if chat templates with this notation sort keys. Models of these families then write sorted
-        keys, too."""
+        """True if chat templates with this notation sort keys, so that the models of these families do the
+        same."""
         self.carries_ids: Final = self.has_calls and (
             "{id}" in "".join([template, *call_headers])
             or dialect.names.forms[0] == dialect.id_format.pattern
@@ -79,7 +79,7 @@ class Capabilities:
         if not self.has_reasoning:
             found["reasoning"] = "the dialect has no reasoning"
         elif not self.framed and only_at_start(dialect.reasoning[0]):
-            found["late reasoning"] = "reasoning counts only at the beginning"
+            found["late reasoning"] = "reasoning counts only at the beginning of the output"
         if dialect.name in ONE_CALL:
             found["parallel"] = ONE_CALL[dialect.name]
         if self.anchored:
@@ -107,16 +107,16 @@ class Capabilities:
             for choice in ("required", "named"):
                 found[choice] = f"a forced call ({choice}) is written in its own markup"
         thinking = facts.thinking
-        if (thinking.default == "off" or thinking.json_off) and thinking.when_off != "read":
+        if (thinking.default == "off" or thinking.habits.json_off) and thinking.when_off != "read":
             found["forced reasoning"] = "the model does not reason before forced calls by default"
-        elif thinking.named_off and thinking.when_off != "read":
+        elif thinking.habits.named_off and thinking.when_off != "read":
             found["named reasoning"] = "the model does not reason if the request names the function"
         return found
 
     def _find_end_marker(self, template: str) -> str:
         frame = self.dialect.frame
         if frame is not None:
-            return frame.call_end or (frame.ends[0] if frame.ends else "")
+            return self.dialect.habits.call_end or (frame.ends[0] if frame.ends else "")
         for candidate in (template, self.dialect.section[0]):
             before, _, after = split_at(parse_template(candidate), "calls", *PAYLOADS)
             array = bool(before) and before[-1].text.endswith("[")
@@ -144,7 +144,7 @@ class Capabilities:
         return found
 
     def explain_missing(self, requirements: set[str]) -> str:
-        """Return why a scenario with these requirements is not applicable; empty if it is applicable."""
+        """Return the reason why a scenario with these requirements is inapplicable, or an empty string."""
         return "; ".join(
             self.missing[requirement] for requirement in sorted(requirements & self.missing.keys())
         )
@@ -185,7 +185,7 @@ def _wrapper(wrappers: Sequence[str | Wrapper]) -> tuple[str, str]:
 
 
 def reasoning_markers(capabilities: Capabilities) -> tuple[str, str]:
-    """Return the markers that open and close reasoning, or empty strings if messages have headers."""
+    """Return the markers that open and close reasoning; empty strings if headers replace them."""
     return ("", "") if capabilities.framed else _wrapper(capabilities.dialect.reasoning)
 
 

@@ -1,10 +1,9 @@
 """Scenarios with calls that are malformed, duplicated or undeclared.
 
-- A malformed call is not returned as a call; its raw text is content. But if a stream has already sent the
-  start of the call, the client keeps that start. A malformed call does not cause the finish reason
-  ``tool_calls``, and it does not affect other calls.
-- Duplicate calls are not removed.
-- A call to a tool that the request did not declare is returned, so that the application can tell the model
+- A malformed call is not returned as a call; its raw text is content. If a stream has already sent the start
+of the call, however, the client keeps that start. A malformed call does not cause the finish reason
+``tool_calls``. It does not affect other calls. - Duplicate calls are not removed. - A call to a tool that the
+request did not declare is returned, so that the application can tell the model
   about the mistake.
 """
 

@@ -1,4 +1,4 @@
-"""Scenarios with text, reasoning and calls in every possible order, with up to four parts.
+"""Scenarios with up to four parts (text, reasoning and calls) in every possible order.
 
 Some models also call tools inside reasoning. Such a call interrupts the reasoning and must be returned as a
 call.

@@ -1,4 +1,4 @@
-"""Scenarios about options of a request: prefilled output, forced calls and several choices."""
+"""Scenarios for request options: prefilled output, forced calls and several choices."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _prefill_answer(draft: Draft) -> str | None:
     """Add the beginning of the answer to the end of the prompt."""
     if draft.capabilities.framed or draft.capabilities.wrapped:
         return "an answer begins with a marker"
-    if draft.capabilities.dialect.prompt.echo:
+    if draft.capabilities.dialect.habits.echo:
         return "the prompt holds the beginning of the reasoning"
     draft.prompt = "It is"
     return None
@@ -158,7 +158,7 @@ def _json_array(calls: Sequence[Call]) -> str:
 def _replace_with_json(
     *, named: bool = False, start: bool = False, before: str = "", after: str = "", indent: int = 0
 ) -> DraftEdit:
-    """Return an edit that replaces the calls with JSON from guided decoding, and keeps the reasoning.
+    """Return an edit that replaces the calls with guided JSON, but keeps the reasoning.
 
     :param start: whether to move the reasoning opener to the end of the prompt.
     :param before: text before the JSON.
@@ -189,7 +189,7 @@ def _replace_with_json(
 
 
 def _as_json(part: ExpectedPart, *, named: bool, indent: int) -> ExpectedPart:
-    """Return the call that is expected from guided JSON, which has no ids; return other parts unchanged."""
+    """If the part is a call, return the call that is expected from guided JSON, which has no ids."""
     if not isinstance(part, ExpectedCall):
         return part
     call = part.call

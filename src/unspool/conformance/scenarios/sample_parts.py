@@ -1,4 +1,4 @@
-"""Parts of a scenario before rendering (text, reasoning and calls), and the tools for these calls."""
+"""Parts of a scenario before rendering (text, reasoning and calls), with the tools for the calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Call:
     name: str
     arguments: dict[str, Any]
     spelling: str = ""
-    """JSON text of the arguments, if the model formats this text in an unusual way."""
+    """JSON text of the arguments, if its formatting differs from the usual one."""
 
     @property
     def json(self) -> str:

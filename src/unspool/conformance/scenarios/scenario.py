@@ -56,7 +56,7 @@ ExpectedPart: TypeAlias = TextSegment | ExpectedCall | Unfinished
 
 @dataclass(slots=True)
 class Draft:
-    """Scenario that is rendered in a dialect, with the expected result."""
+    """Scenario rendered in a dialect, with the expected result."""
 
     capabilities: Capabilities
     pieces: list[RenderedPiece]
@@ -80,7 +80,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces)
 
     def call_text(self, part: int) -> str:
-        """Return the text of a call, and the separators and closing section markers that follow it."""
+        """Return the text of a call, including the separators and closing section markers after the call."""
         numbers = [i for i, piece in enumerate(self.pieces) if piece.part == part]
         first, last = numbers[0], numbers[-1]
         while last + 1 < len(self.pieces) and self.pieces[last + 1].kind in ("separator", "section_close"):
@@ -88,7 +88,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces[first : last + 1])
 
     def find(self, kind: str, part: int | None = None) -> int:
-        """Return the index of the first rendered piece of this kind, in one part or in all; -1 if none."""
+        """Return the index of the first piece of this kind in one part or in all parts; -1 if none."""
         for number, piece in enumerate(self.pieces):
             if piece.kind == kind and part in (None, piece.part):
                 return number
@@ -96,7 +96,7 @@ class Draft:
 
 
 DraftEdit: TypeAlias = Callable[[Draft], str | None]
-"""Function that introduces a fault: it changes the draft, or returns a reason why that is impossible."""
+"""Function that introduces a fault into a draft, or returns the reason why that is impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def make_draft(parts: Sequence[ScenarioPart], capabilities: Capabilities) -> Dra
             order.append(TextSegment("reasoning", part.text))
         else:
             order.append(TextSegment("content", part))
-    _echo(order, capabilities.dialect.prompt.echo)
+    _echo(order, capabilities.dialect.habits.echo)
     return Draft(
         capabilities, render_pieces(capabilities.dialect, tuple(to_render_parts(parts, capabilities))), order
     )
@@ -209,7 +209,7 @@ def make_id(capabilities: Capabilities, name: str, number: int) -> str:
     """Generate a call id in the dialect's format; every run generates the same id."""
     dialect = capabilities.dialect
     random = "abcdefghijklmnopqrstuvwxyz"[number:][: dialect.id_format.length]
-    pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.names.first_index))
+    pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.habits.first_index))
     return pattern.replace("{random}", random).replace("{name}", name)
 
 

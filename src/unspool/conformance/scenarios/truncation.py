@@ -1,6 +1,6 @@
 """Scenarios in which the output is truncated, with a cut at every meaningful position.
 
-Everything before the cut is kept. The expected result depends on the position of the cut:
+All text before the cut is kept. The expected result depends on the position of the cut:
 
 in text or reasoning         the text up to the cut
 in a marker                  a fragment: nothing, or its raw text
@@ -30,7 +30,7 @@ _TEXT: Final = "Let me look."
 _SECOND: Final = weather("Reykjavik")
 
 CutPosition = Callable[[Draft], tuple[int, int] | None]
-"""Function that returns where to cut: the index of a rendered piece, and how many of its characters to
+"""Function that returns where to cut: the index of a rendered piece, and the number of its characters to
 keep."""
 
 
@@ -52,7 +52,7 @@ def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
 
 
 def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
-    """Return a function that finds the position ``offset`` characters after the end of a word in a part."""
+    """Return a function that finds the position ``offset`` characters after a word in a part."""
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):

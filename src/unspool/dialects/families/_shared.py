@@ -23,7 +23,7 @@ JSON_BODY = (
         name="hermes",
         section=("{calls}", "<tool_call>[{calls}]</tool_call>"),
         call=("<tool_call>\n{envelope}\n</tool_call>", "{envelope}"),
-        sep=(",",),
+        separators=(",",),
     ),
 )
 QWEN_BODY = (

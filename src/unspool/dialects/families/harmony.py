@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Frame, Names, Prompt, Route
-from .._family_request_facts import ALWAYS, FRAMED, RequestFacts
+from .._declaration import Dialect, Family, Frame, Habits, Names, Prompt, Route, Writing
+from .._family_request_facts import ALWAYS, FRAMED, RequestFacts, ThinkingHabits
 from .._placed_templates import Opener, Wrapper
 from ._shared import NATIVE
 
@@ -19,6 +19,12 @@ HARMONY_FIELDS = (" to={to}", "<|channel|>{channel}", "<|constrain|>{format}")
 HARMONY_EFFORTS = (("low", "low"), ("medium", "medium"), ("high", "high"))
 FRAME_START = "<|start|>assistant"
 
+# Sample output:
+#   <|channel|>analysis<|message|>The user wants the weather.<|end|><|start|>assista\
+#   nt<|channel|>final<|message|>Let me check.<|end|><|start|>assistant<|channel|>co\
+#   mmentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris", \
+#   "days": 3}<|call|><|start|>assistant<|channel|>commentary to=functions.now <|con\
+#   strain|>json<|message|>{}<|call|>
 HARMONY = Dialect(
     name="harmony",
     family=Family(
@@ -51,36 +57,50 @@ HARMONY = Dialect(
             Route({"channel": "analysis"}, "reasoning", "<|channel|>analysis"),
             Route({}, "content", "<|channel|>final"),
         ),
-        call_end="<|call|>",
     ),
+    habits=Habits(call_end="<|call|>"),
     reasoning=(),
-    prompt=Prompt(start=FRAME_START),
+    prompt=Prompt(ends=(FRAME_START,), opens_message=True),
     stop=("<|endoftext|>",),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=("<|return|>", "<|call|>", "<|endoftext|>"),
-        prompts=(FRAME_START,),
         thinking=replace(FRAMED, switches=("reasoning_effort",), efforts=HARMONY_EFFORTS),
     ),
 )
 
+# Sample output:
+#   analysisThe user wants the weather.assistantfinalLet me check.assistantcommentar\
+#   y to=functions.get_weather json{"city": "Paris", "days": 3}
+#   assistantcommentary to=functions.now json{}
 HARMONY_STRIPPED = Dialect(
     name="harmony_stripped",
     family=Family("gpt-oss behind a detokenizer that removed the control tokens"),
     call=("assistantcommentary to=functions.{name} json{args}",),
     reasoning=(Wrapper("analysis{text}assistantfinal", only_at_start=True),),
+    writing=Writing(between_calls="\n"),
     drop=("assistantfinal",),
+    prompt=Prompt(ends=(FRAME_START,)),
     request=RequestFacts(
         calls_special=False,
         forced=("none",),
-        eos=(),
-        prompts=(FRAME_START,),
         thinking=replace(ALWAYS, switches=("reasoning_effort",), efforts=HARMONY_EFFORTS, seed=""),
     ),
 )
 
+# Sample output:
+#   <|channel|>analysis<|message|>The user wants the weather.<|end|><|start|>assista\
+#   nt<|channel|>final<|message|>Let me check.<|end|><|start|>assistant to=get_weath\
+#   er<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name="city">
+#   Paris
+#   </rfl:parameter>
+#   <rfl:parameter name="days">
+#   3
+#   </rfl:parameter>
+#   <|end|><|start|>assistant to=now<|channel|>analysis <|constrain|>xml<|message|><\
+#   |end|>
 BEAM = Dialect(
     name="beam",
     family=Family("Beam 1.0", model_names=("Beam 1.0",), reasoning_aliases=("beam",)),
@@ -97,17 +117,29 @@ BEAM = Dialect(
     ),
     param=('<rfl:parameter name="{key}">\n{value}\n</rfl:parameter>\n',),
     reasoning=(),
-    prompt=Prompt(start=FRAME_START),
+    prompt=Prompt(ends=(FRAME_START,), opens_message=True),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=("<|return|>", "<|call|>"),
-        prompts=(FRAME_START,),
         thinking=FRAMED,
     ),
 )
 
+# Sample output:
+#    to=self<|message|>The user wants the weather.<|eom|><|start|>assistant to=user<\
+#   |message|>Let me check.<|eom|><|start|>assistant to=get_weather<|message|><atem:\
+#   function_calls>
+#   <atem:invoke name="get_weather">
+#   <atem:parameter name="city">Paris</atem:parameter>
+#   <atem:parameter name="days">3</atem:parameter>
+#   </atem:invoke>
+#   </atem:function_calls><|eom|><|start|>assistant to=now<|message|><atem:function_\
+#   calls>
+#   <atem:invoke name="now">
+#   </atem:invoke>
+#   </atem:function_calls><|eom|>
 MUSE_GLIMMER = Dialect(
     name="muse_glimmer",
     family=Family(
@@ -130,17 +162,17 @@ MUSE_GLIMMER = Dialect(
     ),
     section=("<atem:function_calls>\n{calls}</atem:function_calls>",),
     call=('<atem:invoke name="{name}">\n{params}</atem:invoke>\n',),
-    sep=("",),
     param=('<atem:parameter name="{key}">{value}</atem:parameter>\n',),
     names=Names(forms=("{name}.{name}", "{name}")),
     reasoning=(),
-    prompt=Prompt(start=FRAME_START),
+    prompt=Prompt(ends=(FRAME_START,), opens_message=True),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE,
         eos=("<|eot|>",),
-        prompts=(FRAME_START,),
-        thinking=replace(FRAMED, switches=("reasoning_effort",), effort_name="reasoning_strength"),
+        thinking=replace(
+            FRAMED, switches=("reasoning_effort",), habits=ThinkingHabits(effort_name="reasoning_strength")
+        ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route
+from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route, Writing
 from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
 from .._placed_templates import Section
 from ._shared import (
@@ -20,6 +20,9 @@ PYTHON_MARKERS = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
 """Markers around calls.  They are removed from the output if there are no calls between them."""
 FUNCTIONARY_EOS = ("<|eot_id|>", "<|eom_id|>")
 
+# Sample output:
+#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}; {"name": "n\
+#   ow", "parameters": {}}
 LLAMA3_JSON = Dialect(
     name="llama3_json",
     family=Family(
@@ -27,7 +30,8 @@ LLAMA3_JSON = Dialect(
     ),
     section=(Section("{calls}", only_at_start=True), "<|python_tag|>{calls}"),
     call=("{envelope}", "<|python_tag|>{name}.call{args:python}"),
-    sep=("; ", ","),
+    writing=Writing(between_calls="; "),
+    separators=(",",),
     envelope=Envelope(args_keys=("parameters", "arguments")),
     reasoning=(),
     drop=("<|python_tag|>",),
@@ -40,6 +44,9 @@ LLAMA3_JSON = Dialect(
     ),
 )
 
+# Sample output:
+#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}; {"name": "n\
+#   ow", "parameters": {}}
 LLAMA4_JSON = replace(
     LLAMA3_JSON,
     name="llama4_json",
@@ -54,6 +61,12 @@ LLAMA4_JSON = replace(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=NO_REASONING),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.[get_weather(city="Paris", days=3), now()]
 PYTHONIC = Dialect(
     name="pythonic",
     family=Family(
@@ -75,13 +88,15 @@ PYTHONIC = Dialect(
         "```tool_code\nprint({calls})\n```",
     ),
     call=("{name}{args}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     args="python",
     drop=PYTHON_MARKERS,
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   [get_weather(city="Paris", days=3), now()]
 WATT = replace(
     PYTHONIC,
     name="watt",
@@ -94,6 +109,13 @@ WATT = replace(
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}, {"name": "n\
+#   ow", "arguments": {}}]
 XLAM = Dialect(
     name="xlam",
     family=Family("xLAM", model_names=("xLAM",), fingerprint=("tool_call_name",)),
@@ -105,12 +127,15 @@ XLAM = Dialect(
         "```\n[{calls}]\n```",
     ),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     also_accepts=JSON_BODY + QWEN_BODY + GLM_BODY,
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   Let me check. functools[{"name": "get_weather", "arguments": {"city": "Paris", "\
+#   days": 3}}, {"name": "now", "arguments": {}}]
 FIREFUNCTION = Dialect(
     name="firefunction",
     family=Family(
@@ -118,12 +143,15 @@ FIREFUNCTION = Dialect(
     ),
     section=(" functools[{calls}]", "functools[{calls}]", "functools{calls}"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     reasoning=(),
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
 )
 
+# Sample output:
+#   Let me check.<function=get_weather>{"city": "Paris", "days": 3}</function><funct\
+#   ion=now>{}</function>
 FUNCTIONARY = Dialect(
     name="functionary",
     family=Family(
@@ -132,12 +160,16 @@ FUNCTIONARY = Dialect(
         aliases=("functionary_v31",),
     ),
     call=("<function={name}>{args}</function>", "<|python_tag|>{code}"),
-    sep=("",),
     reasoning=(),
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special=True, forced=NATIVE_FIRST, eos=FUNCTIONARY_EOS, thinking=NO_REASONING),
 )
 
+# Sample output:
+#   all
+#   Let me check.>>>get_weather
+#   {"city": "Paris", "days": 3}>>>now
+#   {}
 FUNCTIONARY_V32 = Dialect(
     name="functionary_v32",
     family=Family(
@@ -155,12 +187,12 @@ FUNCTIONARY_V32 = Dialect(
         ),
     ),
     reasoning=(),
-    prompt=Prompt(start=">>>"),
+    prompt=Prompt(ends=(">>>",), opens_message=True),
     stop=LLAMA_STOPS,
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE,
         eos=FUNCTIONARY_EOS,
-        thinking=replace(NO_REASONING, in_header=True),
+        thinking=NO_REASONING,
     ),
 )

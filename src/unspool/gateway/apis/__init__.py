@@ -1,1 +1,1 @@
-"""HTTP APIs of the gateway: their handlers, and the conversion of requests and responses."""
+"""HTTP APIs of the gateway: request handlers, and converters for requests and responses."""

@@ -35,7 +35,7 @@ _ANTHROPIC_TYPES: Final[Mapping[Kind, str]] = {
 """Anthropic's ``error.type`` for each kind of failure."""
 
 
-def openai_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - a header contains it
+def openai_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - the id is sent in a header
     """Return an error body in the format of OpenAI's APIs."""
     return error_chunk(
         failure.message, kind=_OPENAI_TYPES[failure.kind], param=failure.param, code=failure.code
@@ -48,6 +48,6 @@ def anthropic_error(failure: Failure, request_id: str | None = None) -> dict[str
     return body if request_id is None else {**body, "request_id": request_id}
 
 
-def ollama_api_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - a header contains it
+def ollama_api_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - the id is sent in a header
     """Return an error body in the format of Ollama's API."""
     return ollama_error(failure.message)

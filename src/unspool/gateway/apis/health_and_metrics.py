@@ -28,14 +28,14 @@ class Status:
         self.read_other_workers: Callable[[], Awaitable[list[Snapshot]]] | None = None
         """Function that returns the metrics of the other workers; None if there are no other workers."""
         self._checked: tuple[float, asyncio.Future[list[bool]]] | None = None
-        """Time and result of the last readiness check."""
+        """Start time of the last readiness check, and its result."""
 
     async def health(self, exchange: Exchange) -> None:
         """Report that the process is running."""
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def ready(self, exchange: Exchange) -> None:
-        """Report whether any upstream is ready; clients with a valid API key also see which ones are."""
+        """Report whether any upstream is ready; for authenticated clients, include the state of each one."""
         upstreams = await self._check_upstreams()
         ready = any(upstreams)
         body: dict[str, Any] = {"status": "ready" if ready else "the upstream does not answer"}
@@ -46,7 +46,7 @@ class Status:
         await exchange.respond(200 if ready else 503, encode_line(body))
 
     async def _check_upstreams(self) -> list[bool]:
-        """Check whether each upstream is ready; requests that arrive during a check share its result."""
+        """Return whether each upstream is ready; the result is shared by all requests within a second."""
         now = time.monotonic()
         if self._checked is None or now - self._checked[0] > _CACHE_SECONDS:
             check = asyncio.gather(*(one.upstream.ready() for one in self._models.all))

@@ -41,8 +41,8 @@ class ParseBody(msgspec.Struct):
     dialect: str = "auto"
     """Name of the dialect.
 
-    ``auto`` detects the dialect from ``chat_template`` or, without one, uses the dialect of the
-    gateway's model.
+    ``auto`` detects the dialect from ``chat_template``.  If there is no ``chat_template``, it selects the
+    dialect of the gateway's model.
     """
     chat_template: str | None = None
     tools: list[dict[str, Any]] | None = None
@@ -75,7 +75,7 @@ class ParseHandler:
         self._templates = request_templates
 
     async def parse(self, exchange: Exchange) -> None:
-        """Parse the output in the request, and send its message and events."""
+        """Parse the model output in the request, and send the resulting message and events."""
         body = await self._bodies.read(exchange)
         model = self._models.find(body.get("model")).model
         runs_template = self._templates and body.get("chat_template")
@@ -89,8 +89,8 @@ class ParseHandler:
 def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
     """Parse the text in a request body, and return the encoded response.
 
-    :param limit: approximate maximum size of the response in bytes.  The response contains the text three
-        times, and lists all events.
+    :param limit: approximate maximum size of the response in bytes.  It limits the length of the text, which
+        the response contains three times, and the number of events.
     :param templates: allow the request to contain a chat template.
     """
     shape = decode_body(body, ParseBody)

@@ -56,7 +56,7 @@ class Tokenize:
         special = shape.add_special_tokens if shape.add_special_tokens is not None else shape.add_special
         if special is None:
             # By default, special tokens are added to ``prompt`` (vLLM's field) but not to ``content``
-            # (llama.cpp's).
+            # (llama.cpp's field).
             special = shape.prompt is not None
         tokens = None
         if text is not None:
@@ -77,7 +77,7 @@ class Tokenize:
 
 def _unavailable(verb: str) -> Failure:
     message = (
-        f"cannot {verb}: the upstream has no such endpoint; set model_dir to a directory that contains "
+        f"cannot {verb}: the upstream has no tokenizer endpoint; set model_dir to a directory that contains "
         "tokenizer.json"
     )
     return Failure("not_found", message, code="not_found")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..http.failure import invalid
 
-_VENDOR: Final = "only its vendor can run it"
+_VENDOR: Final = "only the API's vendor supports this"
 
 REFUSED: Final[dict[str, dict[str, str]]] = {
     "chat": {
@@ -36,7 +36,7 @@ REFUSED: Final[dict[str, dict[str, str]]] = {
         "container": _VENDOR,
     },
 }
-"""Rejected fields, keyed by API and field name; the value is the reason for rejection, or an alternative."""
+"""Rejected fields, keyed by API and field name; each value is a reason or an alternative for the client."""
 
 WITHOUT_EFFECT: Final = frozenset(
     (
@@ -78,7 +78,7 @@ def reject_unsupported(request: Mapping[str, Any], api: str) -> None:
 
 
 def list_ignored(request: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Return a log entry for each unknown field with a value that may affect the output."""
+    """Return a log entry for each unknown field whose value may affect the output."""
     return [
         f"{name}: this gateway does not know this field"
         for name, value in request.items()
@@ -87,5 +87,5 @@ def list_ignored(request: Mapping[str, Any], known: Collection[str]) -> list[str
 
 
 def ignore_verbosity(value: str | None) -> list[str]:
-    """Return a log entry for a verbosity other than the default, because no chat template supports it."""
+    """Return a log entry if the verbosity is not the default, because no chat template supports verbosity."""
     return [f"verbosity {value}: no model supports it"] if value not in (None, "medium") else []

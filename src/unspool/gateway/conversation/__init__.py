@@ -1,1 +1,1 @@
-"""Preparation of the conversation in a request: its media, and its broken tool calls."""
+"""Preparation of a request's conversation: handling of media and of broken tool calls."""

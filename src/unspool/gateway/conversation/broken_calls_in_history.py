@@ -17,7 +17,7 @@ from ..http.json_decoding import is_object
 
 
 def without_poisoned_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the conversation without poison; all arguments are then as the model wrote them."""
+    """Return the conversation without poison, with all arguments as the model wrote them."""
     return [_change_arguments(message, remove_poison) for message in messages]
 
 
@@ -35,7 +35,7 @@ def list_arguments(messages: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def count_malformed_calls(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many tool results in a row, at the end of the conversation, answer malformed calls."""
+    """Return the number of consecutive tool results at the end that answer malformed calls."""
     malformed = {
         call.get("id")
         for message in messages

@@ -123,7 +123,7 @@ def check_parts(messages: Sequence[Message]) -> None:
 
 
 def move_media_to_user(messages: Sequence[Message]) -> list[Message]:
-    """Return the conversation with media moved from tool results to a user message after them.
+    """Return the conversation with the media of tool results moved to a user message after the results.
 
     Servers accept media only in user messages.
     """

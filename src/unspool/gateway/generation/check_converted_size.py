@@ -17,7 +17,8 @@ from .request import GenerationRequest
 Params = ParamSpec("Params")
 
 MAX_WRITTEN: Final = 1 << 22
-"""Maximum size, in characters or bytes, of each of these: one call's arguments, all tools, the JSON schema.
+"""Maximum size of each of these parts: a call's arguments (in characters), all tools together (in bytes of
+JSON) and the JSON schema (in bytes).
 
 The gateway processes these parts of a request several times, and no model accepts larger prompts.
 """
@@ -51,8 +52,7 @@ def _check(exchange: Exchange, request: GenerationRequest, max_values: int) -> N
         _check_size("arguments of a call", max(map(len, arguments), default=0))
         _check_size("tools", len(msgspec.json.encode(request.chat.get("tools"))))
         _check_size("JSON schema", len(msgspec.json.encode(request.schema)))
-    # A call's arguments are JSON inside a string.  So the values in them were not counted when the values in
-    # the body were counted.
+    # A call's arguments are JSON inside a string, so the count of the body's values does not include them.
     if arguments:
         Bounds(max_values).check_texts(arguments)
     # The event loop writes these log entries, so there must not be many of them.

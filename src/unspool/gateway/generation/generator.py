@@ -1,4 +1,4 @@
-"""Flow of a generation request, which is the same for all APIs.
+"""Processing of generation requests, shared by all APIs.
 
 The generator reads the body, admits the request, converts the body with a function of the API, plans the
 request, sends it to the upstream, and relays the output:
@@ -29,9 +29,9 @@ from ..upstreams.base import UpstreamRequest
 from .choice_reader import Reader
 from .observer import Observe
 from .prepare_request import PreparedRequest
-from .relay import KeepResponse, Relay
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder
+from .send_response import KeepResponse, Relay
 from .served_models import ServedModel, ServedModels
 
 ReadBody: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[GenerationRequest | None]]
@@ -92,8 +92,9 @@ class Generator:
         for reason in request.ignored:
             log_once("field_ignored", reason)
         policies = model.policies
-        # After an error message, the model usually corrects a malformed call.  If it keeps failing, the next
-        # malformed call becomes an error response; otherwise client and model could repeat the call forever.
+        # When a tool result reports a malformed call, the model usually corrects the call.  After too many
+        # failed corrections, the next malformed call becomes an error response; otherwise client and model
+        # could repeat the call forever.
         if await self._bodies.run(exchange, _repair_history, request) >= served.settings.malformed_retries:
             policies = replace(policies, malformed_call="error")
         exchange.watch_connection()
@@ -147,7 +148,7 @@ class Generator:
 
 
 def _repair_history(request: GenerationRequest) -> int:
-    """Remove poison from the conversation; return how many calls in a row at its end were malformed."""
+    """Remove poison from the conversation; return the number of consecutive malformed calls at its end."""
     messages = request.chat["messages"]
     request.chat["messages"] = without_poisoned_arguments(messages)
     return count_malformed_calls(messages)
@@ -158,7 +159,7 @@ def _prepare(
 ) -> tuple[PreparedRequest, list[Reader]]:
     """Return the planned request, and a reader for each choice.
 
-    Both steps compile the schemas of tools, so this function runs in a worker pool.
+    Planning and creating readers both compile tool schemas, so this function runs in a worker pool.
     """
     prepared = served.prepare(request, id, policies)
     parsers = ContentParsers(prepared.plan)

@@ -96,14 +96,15 @@ def _detect_dialect(source: Source | None, tokenizer: AnyTokenizer | None) -> Di
     if detection.dialect is not None:
         return detection.dialect
     if not detection.hint and _has_neither_tools_nor_calls(source):
-        log(logging.WARNING, "dialect_assumed", reason="the template has no calls", dialect="hermes")
+        log(logging.WARNING, "dialect_assumed", reason="the template does not render calls", dialect="hermes")
         return get_dialect("hermes")
     if not detection.hint:
         raise UsageError(
             f"cannot detect the dialect from the chat template: {detection.evidence[0]} "
             "Set dialect; if the model does not support tools, set dialect to passthrough"
         )
-    log(logging.WARNING, "dialect_assumed", reason="the template only hints at it", dialect=detection.hint)
+    reason = "the template mentions this dialect but does not render calls"
+    log(logging.WARNING, "dialect_assumed", reason=reason, dialect=detection.hint)
     return get_dialect(detection.hint)
 
 
@@ -114,7 +115,7 @@ def _has_neither_tools_nor_calls(source: Source) -> bool:
 
 
 def _load_tokenizer(directory: Path) -> AnyTokenizer | None:
-    """Load a model directory's tokenizer; return None if its file, or the package to read it, is missing."""
+    """Load a model directory's tokenizer; return None if the file or the package that reads it is missing."""
     file = find_tokenizer_file(directory)
     if file is None:
         return None

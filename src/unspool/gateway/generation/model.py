@@ -1,4 +1,4 @@
-"""Model: the facts about a model that planning, rendering and parsing need."""
+"""Data about a model for planning, rendering and parsing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tool_prompt import ToolPrompt
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Model with everything that planning, rendering and parsing need."""
+    """Model with the data that planning, rendering and parsing need."""
 
     name: str
     """Name of the model, as clients see it."""
@@ -47,14 +47,14 @@ class Model:
         return self.dialect if isinstance(self.dialect, str) else self.dialect.name
 
     def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """Return a text's tokens, or None unless the tokenizer is from the package ``tokenizers``."""
+        """Return a text's token ids, or None if the tokenizer is not from the package ``tokenizers``."""
         tokenizer: Any = self.tokenizer
         if not hasattr(tokenizer, "to_str"):
             return None
         return list(tokenizer.encode(text, add_special_tokens=special).ids)
 
     def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """Return the tokens' text, or None unless the tokenizer is from the package ``tokenizers``."""
+        """Return the text for token ids, or None if the tokenizer is not from the package ``tokenizers``."""
         tokenizer: Any = self.tokenizer
         if not hasattr(tokenizer, "to_str"):
             return None

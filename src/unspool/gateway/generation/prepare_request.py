@@ -100,7 +100,7 @@ def _prepare(
     variables = dict(decided.chat_template_kwargs)
     for name in _RESERVED & variables.keys():
         raise invalid(
-            f"chat_template_kwargs: {name} is reserved; use the request's own field",
+            f"chat_template_kwargs: {name} is set by the gateway; leave it out",
             "chat_template_kwargs",
         )
     if request.get("documents"):
@@ -112,7 +112,7 @@ def _prepare(
 
 
 def _adapt_messages(model: Model, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Replace roles that the template does not know, and media, which a prompt cannot contain."""
+    """Replace roles that the template does not support, and replace media with descriptions in text."""
     check_parts(messages)
     if model.template is not None and "developer" not in model.template.source:
         messages = [
@@ -166,7 +166,7 @@ def renderer_unavailable(error: NoRenderer) -> Failure:
 
 
 def _with_descriptions(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tool with empty descriptions for the function and parameters that have none."""
+    """Return the tool with an empty description added to the function and each parameter without one."""
     function = tool.get("function")
     if not isinstance(function, Mapping):
         return dict(tool)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..state.messages_api_history import MessageThread
+from ..state.messages_api_conversations import MessageThread
 
 ApiName: TypeAlias = Literal["chat", "responses", "messages", "ollama", "ollama_generate"]
 
@@ -27,7 +27,7 @@ class GenerationRequest:
     include_stop: bool = False
     """True to keep the stop string or stop token in the output."""
     logprobs: int | None = None
-    """Number of alternatives to report per token; None to report no log probabilities."""
+    """Number of alternatives per token in the log probabilities; None to omit log probabilities."""
     token_ids: bool = False
     include_usage: bool = False
     continuous_usage: bool = False
@@ -38,7 +38,7 @@ class GenerationRequest:
     custom_tools: tuple[str, ...] = ()
     """Names of free-form tools."""
     namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Namespace and short name of each tool in a namespace, keyed by the name that the model sees."""
+    """Namespace and short name of each namespaced tool, keyed by the name that the model sees."""
     echo: dict[str, Any] = field(default_factory=dict)
     """Request fields that the response repeats."""
     items: list[dict[str, Any]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class GenerationRequest:
     Clients send these fields to every model.
     """
     seal: Callable[[str], str] | None = None
-    """Function that encrypts reasoning for clients that send it back; None for other clients."""
+    """Function that encrypts reasoning, if the client stores the conversation itself; otherwise None."""
     thread: MessageThread | None = None
     """Thread to which the reply is added (Messages API only)."""
     ignored: Sequence[str] = ()

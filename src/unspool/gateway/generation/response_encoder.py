@@ -27,7 +27,7 @@ class ResponseEncoder:
     headers: Headers = EVENTS
     """Headers of a streamed response."""
     ping = b": ping\n\n"
-    """Bytes to keep an idle connection open; clients ignore them."""
+    """Bytes that keep an idle connection open and that clients ignore."""
     end = b""
     """Bytes to send after an error in a stream."""
 
@@ -69,7 +69,7 @@ class ResponseEncoder:
         raise NotImplementedError
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return a complete response that is not streamed, given the message of each choice."""
+        """Return the body of a response that is not streamed, given the message of each choice."""
         raise NotImplementedError
 
     def streamed_response(self) -> dict[str, Any] | None:

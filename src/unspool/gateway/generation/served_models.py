@@ -52,7 +52,7 @@ class ServedModel:
                 key in request.chat for key in request.optional_fields
             ):
                 raise
-            # An optional field may be the cause, so find out which of these fields the model supports.
+            # An optional field may cause the error, so find out which optional fields the model supports.
             prepared, ignored = prepare_with_reasoning_options(prepare, request)
             for reason in ignored:
                 log(logging.WARNING, "option_ignored", id=id, reason=reason)

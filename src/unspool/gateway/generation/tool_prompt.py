@@ -73,7 +73,7 @@ class ToolPrompt:
 def find_tool_prompt(template: ChatTemplate) -> ToolPrompt | None:
     """Return the rewriter that a template needs, or None if the template renders tools.
 
-    The function finds out by rendering short test conversations.
+    Short test conversations are rendered to find out what the template leaves out.
     """
     if not _drops(template, "unspool_probe", _USER, tools=[_PROBE]):
         return None

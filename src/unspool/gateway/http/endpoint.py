@@ -70,7 +70,7 @@ class Endpoints:
         :param public: requests need no API key.
         :param quiet: log successful requests at level DEBUG; public endpoints always do this.
         :param timed: record the duration of requests in the metrics.
-        :param errors: the format of error bodies; by default, the factory's.
+        :param errors: the format of error bodies; by default, the factory's default format.
         :param handlers: handlers by HTTP method; ``ANY`` handles all other methods.
         """
         return Endpoint(

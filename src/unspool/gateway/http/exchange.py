@@ -68,15 +68,15 @@ class Exchange:
         self.size = 0
         """Size in bytes of the request's body and of the stored data that the request refers to."""
         self.values = 0
-        """Number of JSON values in the stored data that the request refers to.  If the body is small, an
-        upper bound for the number of values in the body is included.
+        """Number of JSON values in the stored data that the request refers to.  If the body is small, this
+        number includes an upper bound for the values in the body.
         """
         self.log_fields: dict[str, Any] = {}
         """Additional fields for the request's log line."""
         self.ping = b""
         """Data that is sent when a stream is idle; empty if the response is not a stream."""
         self.failing: Callable[[Failure], bytes] | None = None
-        """Function that returns the data with which a started response ends after a failure."""
+        """Function that encodes a failure as the last data of a response that has already started."""
         self.on_finish: Callable[[Exchange, Failure | None], None] | None = None
         """Function that is called when the request has ended.  Its arguments are the exchange and, if the
         request failed, the failure.
@@ -167,8 +167,8 @@ class Exchange:
         self, limit: int, seconds: float, on_growth: Callable[[bytearray], Awaitable[None]]
     ) -> bytearray:
         media_type = self.header(b"content-type").partition(";")[0].strip().lower()
-        # Accept only JSON types: a browser sends them from pages of another origin only after a CORS
-        # preflight request, but it sends some other types without asking.
+        # Accept only JSON.  A browser lets pages of other origins send JSON only after a CORS preflight
+        # request, but it lets them send some other content types without a preflight request.
         if media_type != "application/json" and not media_type.endswith("+json"):
             raise _unsupported(f"the content type is {media_type or 'missing'}; send application/json")
         encoding = self.header(b"content-encoding").strip().lower()
@@ -180,8 +180,8 @@ class Exchange:
         data = bytearray()  # a list of many small parts would need much more memory than one buffer
         while True:
             wait_started = time.monotonic()
-            # While the last part was processed, no timeout was running, and a newer request may have taken
-            # this request's place.
+            # A newer request may have displaced this one while on_growth() ran, when displace() had no
+            # timeout to shorten.  In that case, a timeout of 0 ends this request now.
             async with asyncio.timeout(0 if self._displaced else seconds) as self._body_timeout:
                 message = await self.receive()
             self._body_timeout = None

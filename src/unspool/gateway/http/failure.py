@@ -34,7 +34,7 @@ STATUS: Final[dict[Kind, int]] = {
 
 
 class Failure(Exception):
-    """Failure of a request, which the client gets as an error response or at the end of a stream."""
+    """Failure of a request, reported to the client as an error response or at the end of a stream."""
 
     def __init__(
         self,

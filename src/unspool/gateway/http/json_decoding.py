@@ -1,8 +1,8 @@
 """Decoding of JSON from clients, upstreams and stores; ``json_limits.py`` limits what clients may send.
 
 msgspec takes 8 us to decode a float with a large exponent and does not release the GIL, so a body of
-one megabyte would block all threads for seconds.  Python's ``float()`` takes a twentieth of that
-time, and when it is used as msgspec's ``float_hook``, other threads can run between two numbers.
+one megabyte would block all threads for seconds.  Python's ``float()`` as msgspec's ``float_hook`` is
+twenty times as fast and lets other threads run between two numbers.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class BodyReader:
                         await self._pool.run(exchange.client, bounds.check, data)
 
             data = await exchange.read_body(self._max_bytes, self._timeout, on_growth)
-            self._arriving.pop(exchange, None)  # free its place among the arriving bodies
+            self._arriving.pop(exchange, None)  # the body has arrived
             if len(data) <= SMALL:
                 exchange.values = count_separators(data)
             return await self.run(exchange, decode, data, bounds)
@@ -73,7 +73,7 @@ class BodyReader:
         return await self._pool.run_if_large(exchange.client, exchange.is_large, work, *args, **kwargs)
 
     def charge(self, exchange: Exchange, size: int, values: int, times: int = 1) -> None:
-        """Add stored data to the size of the request that refers to it, and check the limits.
+        """Add the size of stored data to the size of the request that uses the data, and check the limits.
 
         :param size: size of the data in bytes.
         :param values: number of JSON values in the data.
@@ -93,7 +93,7 @@ class BodyReader:
         The slowest body is the one that has received no data for the longest time.
 
         Yield a function that reserves memory for the body's current size, or raises a failure if there is
-        not enough.
+        not enough memory.
         """
         if len(self._arriving) >= self._max_arriving:
             slowest = next(iter(self._arriving))

@@ -30,7 +30,7 @@ RunWork: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Function that runs the work passed to it: directly, or in a thread if the work takes long."""
 
 _SWITCH_INTERVAL: Final = 0.0002
-"""Maximum time in seconds that a worker thread holds the GIL while the event loop waits for it.
+"""Maximum time in seconds for which a worker thread holds the GIL while the event loop waits for the GIL.
 
 The event loop must run for every delta, so this time is shorter than Python's default.
 """
@@ -80,7 +80,7 @@ class WorkerPool:
         try:
             return await asyncio.wrap_future(future)
         finally:
-            del future  # otherwise a failed future and this function's frame form a cycle
+            del future  # otherwise a failed future and this function's frame form a reference cycle
 
     async def run_if_large(
         self,
@@ -124,7 +124,7 @@ class WorkerPool:
             del self._clients[client]
 
     def _leave(self) -> None:
-        """Give a free thread to the first job of the next client, or keep it free if no job is waiting."""
+        """Pass a free thread to the next client's first job; if no job is waiting, keep the thread free."""
         for client in list(self._clients):
             turns = self._clients.pop(client)
             turn = next((one for one in turns if not one.done()), None)
@@ -156,7 +156,7 @@ class WorkerPools:
         self.parsing = WorkerPool("parsing and counting tokens", width=1, queue=16)
         """Pool for ``/v1/parse``, ``/tokenize`` and similar requests; generation requests do not use it."""
         self.answers = WorkerPool("writing large answers", width=1, queue=sys.maxsize)
-        """Pool for encoding large answers; its queue has no limit, because the answers already exist."""
+        """Pool for encoding large answers; its queue is unlimited, so that no finished answer is lost."""
         self.templates = WorkerPool("running chat templates from requests", width=1, queue=4)
         """Pool for running chat templates that clients send in requests."""
 

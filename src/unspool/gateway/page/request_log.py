@@ -40,7 +40,7 @@ MAX_FIELD: Final = 1 << 14
 MAX_TOOLS: Final = 1 << 18
 """Maximum size in bytes of the tools in a record, as JSON."""
 LARGE_REQUEST: Final = 1 << 20
-"""Size in bytes above which a request's record has no prompt, no tools and no upstream request."""
+"""Request size in bytes above which a record omits the prompt, the tools and the upstream request."""
 MAX_LOG: Final = 1 << 23
 """Maximum total size of all records, in bytes."""
 _CALL_SIZE: Final = 64
@@ -48,7 +48,7 @@ _CALL_SIZE: Final = 64
 _RECORD_SIZE: Final = 1 << 12
 """Estimated size of a record in bytes, without its contents."""
 _HIDDEN_FIELDS: Final = ("prompt", "messages", "tools", "model")
-"""Fields of the upstream request that a record omits, because the page does not need them there."""
+"""Fields of the upstream request that a record omits, because the record has them elsewhere."""
 
 LISTENER: Final = "unspool.listener"
 """Name of the ASGI scope extension that contains a :class:`Listener` for the request."""
@@ -243,7 +243,7 @@ class RequestRecord:
     def _fits(self, delta: Delta) -> bool:
         """Reserve space for everything in a delta except its text; return whether there is enough space.
 
-        The last delta of a choice always fits, because it has the finish reason.
+        A delta with a finish reason is always accepted.
         """
         size = len(delta.reasoning) + 8 * len(delta.token_ids or ())
         for call in delta.calls:

@@ -20,8 +20,8 @@ from ..http.json_encoding import encode_line
 from ..http.request_body import BodyReader
 from ..http.thread_pools import WorkerPool
 from ..settings import Settings
+from .chat_stream import PATHS, answer_with_events
 from .model_report import report_model
-from .raw_output_stream import PATHS, answer_with_events
 from .request_log import RequestLog
 from .request_record_json import record_to_dict, summarize
 from .static_files import INDEX, SECURITY_HEADERS, StaticFile, load_static_files
@@ -107,7 +107,7 @@ class PageRoutes:
     # -- the gateway
 
     async def _about(self, exchange: Exchange) -> None:
-        """Send the data that the page needs to start, or only the fact that a key is needed."""
+        """Send the data that the page needs to start; without a valid key, report only that one is needed."""
         settings = self._settings
         admitted = self._auth.is_authenticated(exchange)
         about: dict[str, Any] = {"keys": bool(settings.api_keys), "admitted": admitted}

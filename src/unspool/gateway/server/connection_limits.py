@@ -38,7 +38,7 @@ MAX_HEAD_BYTES: Final = 1 << 16
 MAX_HEAD_FIELDS: Final = 100
 _BODY_CHUNKS: Final = 4096
 _BYTES_PER_CHUNK: Final = 256
-"""Number of body bytes that allow one more chunk, in addition to the first ``_BODY_CHUNKS`` chunks."""
+"""Number of body bytes for which one more chunk is allowed, in addition to ``_BODY_CHUNKS`` chunks."""
 _MAX_PIPELINED: Final = 8
 """Maximum number of requests on a connection that wait for the response to an earlier request."""
 _READ_PAUSE: Final = 0.01
@@ -69,10 +69,10 @@ class ConnectionLimits:
     def random_head_timeout(self) -> float:
         """Return a timeout for a request head, in seconds: between 60 and 100 % of ``header_timeout``.
 
-        The timeout is random, because clients whose connections were dropped at the same time would also
-        reconnect at the same time.
+        If all timeouts were equal, many connections could be dropped at the same time, and their clients
+        would reconnect at the same time.
         """
-        return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - it is not a secret
+        return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - the timeout is not a secret
 
     def make_room(self, open_connections: int) -> bool:
         """Return whether a new connection may stay; if there are too many, drop an idle one to make room."""

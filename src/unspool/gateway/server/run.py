@@ -46,10 +46,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _build_and_freeze(settings: Settings) -> Gateway:
-    """Build a gateway and exclude its objects from garbage collection.
-
-    Otherwise long collections would delay streams.
-    """
+    """Build a gateway, and exclude its objects from garbage collection so that collections are short."""
     gateway = await build(settings)
     gc.collect()
     gc.freeze()

@@ -1,9 +1,9 @@
 """Several worker processes on one port, and the supervisor that starts and restarts them.
 
 The supervisor opens one listening socket per worker, all on the same port, and the system
-distributes connections among these sockets (``SO_REUSEPORT``).  Because the supervisor keeps the sockets
-open, only the streams of a worker are lost if it dies, and its replacement accepts the connections that have
-arrived in the meantime.
+distributes connections among these sockets (``SO_REUSEPORT``).  The supervisor keeps the sockets open.  If a
+worker dies, only its streams are lost, and its replacement accepts the connections that have arrived in the
+meantime.
 
 - A worker that dies is restarted.  If it dies soon after its start, the restart is delayed, and
   the delay doubles with each such death in a row.
@@ -15,7 +15,7 @@ arrived in the meantime.
 - If the supervisor dies, its workers finish their streams and stop.
 
 Workers report their metrics to the supervisor, so every worker can return the metrics of all
-workers (see ``worker_link.py``).  These include the counts of workers that have died.
+workers (see ``worker_link.py``).  The counters of workers that have died are included.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import msgspec
 
 from ...errors import UnspoolError, UsageError
 from ..settings import Settings
-from ..state.shared_file import shared_store
+from ..state.temporary_store_file import shared_store
 from ..telemetry.logs import LOGGER, log, set_up
 from ..telemetry.metrics import EMPTY, Snapshot, add_counters
 from .sockets import bind_shared, url_of
@@ -54,7 +54,7 @@ _YOUNG: Final = 10.0
 _MAX_DELAY: Final = 5.0
 """Maximum delay before a restart, in seconds."""
 _GRACE: Final = 5.0
-"""Seconds after the shutdown timeout at which the remaining workers are killed."""
+"""Seconds to wait after the shutdown timeout before the remaining workers are killed."""
 
 
 class Worker:
@@ -110,11 +110,11 @@ class Supervisor:
         self._workers: list[Worker] = []
         self._generation = 0
         self._due: list[tuple[float, int]] = []
-        """Restarts that are due later, as pairs: the time, and the index of the worker's listening socket."""
+        """Delayed restarts, as pairs of the time and the index of the worker's listening socket."""
         self._young_deaths = 0
         """Number of workers in a row that have died soon after their start."""
         self._past: Snapshot = EMPTY
-        """Sum of the counts of dead workers."""
+        """Sum of the counters of all workers that have died."""
         self._stopping_since: float | None = None
         self._exit_code = 0
         self._selector = selectors.DefaultSelector()
@@ -186,7 +186,7 @@ class Supervisor:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             self._selector.close()
             # Close the supervisor's end of every link.  If this process kept these ends open, the links would
-            # stay open after the supervisor's death, and the other workers would not notice it.
+            # stay open after the supervisor's death, and the other workers would not notice the death.
             for one in (ours, *(worker.link for worker in self._workers)):
                 one.close()
             for other, listener in enumerate(self._listeners):
@@ -216,7 +216,11 @@ class Supervisor:
                 worker.send({"answer": message["ask"], "counted": [self._past, *others]})
 
     def _advance_generation(self) -> None:
-        """Start the other workers once one accepts requests; stop the old workers once all new ones do."""
+        """Start the other new workers, or stop the old workers, if it is time to do so.
+
+        The other new workers are started when the first one accepts requests.  The old workers are stopped
+        when all new workers accept requests.
+        """
         current = [worker for worker in self._workers if worker.generation == self._generation]
         if not any(worker.serves for worker in current) or self._stopping_since is not None:
             return
@@ -292,11 +296,11 @@ class Supervisor:
             log(logging.ERROR, "reload_failed", reason=str(error))
             return
         # Old and new workers share the listening sockets, the store and the seal key, so keep these settings.
-        kept: tuple[str, ...] = ("host", "port", "workers", "store")
+        shared: tuple[str, ...] = ("host", "port", "workers", "store")
         if not settings.seal_key:
-            kept = (*kept, "seal_key")
+            shared = (*shared, "seal_key")
         self._old_settings = self.settings
-        self.settings = replace(settings, **{name: getattr(self.settings, name) for name in kept})
+        self.settings = replace(settings, **{name: getattr(self.settings, name) for name in shared})
         set_up(self.settings)
         log(logging.INFO, "reloading", settings=self.settings.shown())
         self._generation += 1

@@ -1,8 +1,8 @@
-"""Loading the stored data that a ``/v1/responses`` request refers to, and storing the response.
+"""Loading of the stored data that a ``/v1/responses`` request refers to, and storage of the response.
 
 A response is stored with its own input and output, and with the id of the response that it
 continues.  Following these ids yields the whole conversation.  If a request names a conversation
-object, its input and output are also added to that object.
+object, the input and the output are also added to that object.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StoredContext:
 
 
 def as_item(data: Mapping[str, Any]) -> Item:
-    """Return an item in its stored form: with an id, and with a message's text as a content part."""
+    """Return an item in its stored form: every item has an id, and a message's text is a content part."""
     kind = data.get("type", "message")
     id = data.get("id")
     if not isinstance(id, str) or not id:

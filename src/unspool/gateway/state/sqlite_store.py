@@ -247,12 +247,12 @@ class SqliteStore:
         return await self._change(delete)
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weight (size, value count) of each given item that is stored, keyed by item id."""
+        """Return the weight (size, value count) of those ``items`` that are stored, keyed by item id."""
         result = await self._find("SELECT id, length(data), counted FROM items", tenant, items)
         return {id: Weight(size, values) for id, size, values in result}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return the encoded data of each given item that is stored, keyed by item id."""
+        """Return the encoded data of those ``items`` that are stored, keyed by item id."""
         return dict(await self._find("SELECT id, data FROM items", tenant, items))
 
     async def _find(self, select: str, tenant: str, items: Sequence[str]) -> list[Any]:

@@ -34,7 +34,7 @@ Item: TypeAlias = dict[str, Any]
 
 
 class Weight(NamedTuple):
-    """Size and number of values of stored data, which determine how long decoding the data takes."""
+    """Size of stored data and its number of JSON values, which together determine the decoding time."""
 
     size: int
     """Size in bytes."""
@@ -119,11 +119,11 @@ class Store(Protocol):
         ...
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weight (size, value count) of each given item that is stored, keyed by item id."""
+        """Return the weight (size, value count) of those ``items`` that are stored, keyed by item id."""
         ...
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return the encoded data of each given item that is stored, keyed by item id."""
+        """Return the encoded data of those ``items`` that are stored, keyed by item id."""
         ...
 
 
@@ -160,7 +160,7 @@ class _Entry:
         self.at: dict[str, int] = {}
         """Position of the last item with each id, keyed by id."""
         self.repeated: set[str] = set()
-        """Ids that belong to more than one item, because clients may choose any ids."""
+        """Ids that several items share, which is possible because clients choose the ids."""
         self.add(packed.rows)
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -326,11 +326,11 @@ class MemoryStore:
         return result
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weight (size, value count) of each given item that is stored, keyed by item id."""
+        """Return the weight (size, value count) of those ``items`` that are stored, keyed by item id."""
         return {row.id: Weight(len(row.data), row.values) for row in await self._find(tenant, items)}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return the encoded data of each given item that is stored, keyed by item id."""
+        """Return the encoded data of those ``items`` that are stored, keyed by item id."""
         return {row.id: row.data for row in await self._find(tenant, items)}
 
     async def _find(self, tenant: str, items: Sequence[str]) -> list[Row]:

@@ -91,7 +91,7 @@ class UpstreamRequest:
     include_stop: bool = False
     """True to keep the stop string or token in the output."""
     logprobs: int | None = None
-    """Number of alternatives per token; None for no log probabilities."""
+    """Number of alternatives per token in the log probabilities; None to omit log probabilities."""
     token_ids: bool = False
     """True to return token ids."""
     schema: Mapping[str, Any] | None = None
@@ -101,7 +101,7 @@ class UpstreamRequest:
     large: bool = False
     """True if the request is too large to process on the event loop."""
     run_if_large: RunIfLarge = run_inline
-    """Function for slow work, such as building large grammars and converting large conversations."""
+    """Function that runs slow work in a thread, such as building a large grammar."""
     on_body: Callable[[Mapping[str, Any]], None] | None = None
     """Function that is called with the body of the upstream request."""
     constraint_fields: dict[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Upstream for ``/v1/chat/completions`` of servers that render the prompt themselves.
+"""Upstream for servers with ``/v1/chat/completions``, which render the prompt themselves.
 
 Such servers may leave markup in the text, so the gateway parses the text.  Reasoning and tool calls
-that the server has already parsed are passed on.
+that the server has already parsed are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class ChatUpstream(CompletionsUpstream):
             **{key: request.chat[key] for key in _FORWARDED_FIELDS if key in request.chat},
         }
         if request.plan.forced:
-            body.pop("response_format", None)  # a forced tool call leaves no text that could have a format
+            body.pop("response_format", None)  # a forced tool call has no text that could follow this format
         body["stream"] = self.engine.streams_logprobs or request.logprobs is None or not request.tools
         if body["stream"]:
             body["stream_options"] = {"include_usage": True}

@@ -32,7 +32,7 @@ _MAX_CONTAINERS: Final = 1 << 18
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
-"""Token count or token id, with a limit far above real values that a double represents exactly."""
+"""Token count or token id; the limit is far above real values, and a double represents it exactly."""
 
 
 class _PromptDetails(msgspec.Struct):
@@ -130,7 +130,7 @@ class CompletionsUpstream:
         self._detect = owner is None and not first
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
-        """Return the tokenizer configuration, with the chat template, or None if the engine has none."""
+        """Return the tokenizer configuration, which contains the chat template, or None if there is none."""
         # vLLM serves its configuration only with --enable-tokenizer-info-endpoint.
         paths = {"llamacpp": "/props", "vllm": "/tokenizer_info"}
         path = paths.get(self.engine.name)

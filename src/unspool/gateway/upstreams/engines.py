@@ -120,8 +120,8 @@ class Engine:
                 request.constraint_fields[self.name] = self.build_constraint(request)
             except GrammarTooLarge as error:
                 if request.plan.constraint.kind != "native":
-                    # With any other constraint, the parser expects constrained output and would misinterpret
-                    # unconstrained text.
+                    # Unless the constraint is native, the parser expects constrained output and would
+                    # misinterpret unconstrained output.
                     raise invalid(str(error), "tools") from error
                 log(logging.WARNING, "grammar_too_large", id=request.id, reason=str(error))
                 request.constraint_fields[self.name] = {}

@@ -1,7 +1,7 @@
 """HTTP client for upstreams, with connections, event streams, and conversion of errors to failures.
 
 The client trusts an upstream as little as possible: it follows no redirects, stores no cookies and
-accepts no compressed responses.  It limits the size and time of headers, events and whole responses.
+accepts no compressed responses.  It limits the size and duration of headers, events and whole responses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .failures import (
 
 _DONE: Final = b"[DONE]"
 _DRAIN_TIMEOUT: Final = 0.2
-"""Seconds to wait for a response's end after its last event; only then can the connection be reused."""
+"""Seconds to wait for the end of a response after its last event, so that the connection can be reused."""
 _ATTEMPTS: Final = 3
 _JSON_TIMEOUT: Final = 5.0
 """Timeout in seconds for a small JSON request, such as ``/v1/models``."""
@@ -53,7 +53,7 @@ _FORWARDED_TYPES: Final = (
 )
 """Content types that may be forwarded.
 
-HTML is not one of them, because browsers would run its scripts with the gateway's origin.
+HTML is excluded, because browsers would run its scripts with the gateway's origin.
 """
 
 
@@ -67,7 +67,7 @@ class _Connector(aiohttp.TCPConnector):
     async def _get(self, *arguments: Any) -> Any:
         while (connection := await super()._get(*arguments)) is not None:
             protocol = connection.protocol
-            # The protocol's ``should_close`` is also true if it has received data that no request has read.
+            # ``should_close`` is also true if the connection has received data that no request has read.
             if protocol is not None and not protocol.should_close:
                 return connection
             connection.close()
@@ -342,9 +342,9 @@ class ForwardedResponse:
         return b"" if self._events is None else self._encode_events(self._events.finish())
 
     def _encode_events(self, events: list[bytes]) -> bytes:
-        """Encode events as server-sent events again; raise failures for invalid JSON and error objects.
+        """Encode parsed events as server-sent events; raise failures for invalid JSON and error objects.
 
-        If valid events come first, return them; the next read raises the failure.
+        If valid events precede the failure, return them; the next read then raises the failure.
         """
         out: list[bytes] = []
         for payload in events:
@@ -417,7 +417,7 @@ class Events:
             return [await self._read_all()]
         body = self._body
         while True:
-            # This code repeats body.read(), because one more coroutine per read would slow down every stream.
+            # This code duplicates body.read(), because another coroutine per read would slow all streams.
             if body.failure is not None:
                 raise body.failure
             try:

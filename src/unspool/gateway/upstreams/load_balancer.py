@@ -6,7 +6,7 @@ request goes to the least busy one.  A request that fails before its first delta
 another upstream.
 
 An upstream that fails several times in a row is *paused*: it gets no requests until a health check
-succeeds.  If the next request to it fails, too, the upstream is paused again at once.
+succeeds.  If the first request after the health check fails, the upstream is paused again at once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .http_client import ForwardedResponse
 T = TypeVar("T")
 
 _MAX_FAILURES: Final = 3
-"""Consecutive failures that pause an upstream."""
+"""Number of consecutive failures after which an upstream is paused."""
 _CHECK_DELAYS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each health check of a paused upstream; the last delay repeats."""
+"""Delays in seconds between the health checks of a paused upstream; the last delay is repeated."""
 _MAX_IMBALANCE: Final = 4
 """Maximum number of active requests by which the preferred upstream may exceed the least busy one."""
 _PREFIX_LENGTH: Final = 1000
@@ -57,7 +57,8 @@ class Member:
         self.salt = blake2b(self.url.encode(), digest_size=16).digest()
         """Key for rendezvous hashing.
 
-        It depends only on the upstream's address, so all workers choose the same upstream for a conversation.
+        The key depends only on the upstream's address, so all workers choose the same upstream for a
+        conversation.
         """
 
     @property
@@ -161,8 +162,8 @@ class LoadBalancer:
         """Start a request on the first member that accepts it, or raise the last failure.
 
         :param chat: request body; the preferred member depends on its first messages.
-        :param tried: members to skip.  Every member that this method tries is appended to the list, so
-            the last member in the list has accepted the request; the caller must release that member.
+        :param tried: members to skip.  Every member that this method tries is appended to the list.  On
+            return, the last member in the list has accepted the request, and the caller must release it.
         :param start: function that starts the request on a member's upstream.
         """
         failure: Failure | None = None

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 _MIN_LOGPROB: Final = -9999.0
-"""Log probability that represents a probability of zero, because JSON has no infinity."""
+"""Log probability for a probability of zero, because JSON cannot represent minus infinity."""
 
 
 class TokenLogprob(msgspec.Struct):
@@ -32,7 +32,7 @@ class Logprobs(msgspec.Struct):
 def convert_logprobs(source: Logprobs | None, top: int | None) -> list[dict[str, Any]] | None:
     """Return log probabilities in the format of Chat Completions.
 
-    :param top: maximum number of alternatives per token; None if the request asks for none.
+    :param top: maximum number of alternatives per token; None if the request asks for no log probabilities.
     """
     if source is None or top is None:
         return None

@@ -36,7 +36,7 @@ class ReplayedOutput(msgspec.Struct, frozen=True):
     finish_reason: str = "stop"
     prompt_tokens: int = 0
     error: str = ""
-    """Error message with which the stream ends instead of a finish reason."""
+    """Message of the error that ends the stream; empty if the stream ends with a finish reason."""
 
 
 class ReplayUpstream:

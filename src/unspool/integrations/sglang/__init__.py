@@ -1,18 +1,18 @@
 """SGLang plug-in: tool call and reasoning detectors, loaded by the entry point ``sglang.srt.plugins``.
 
-SGLang calls :func:`load` in each of its processes before it parses its command line.  ``load`` does not
-import SGLang.  Instead, it installs an import hook.  When a process imports SGLang's name lists or detector
-registries, the hook adds unspool's names and detectors to them.
+In each of its processes, SGLang calls :func:`load` before parsing the command line.  ``load`` does not import
+SGLang, but installs an import hook.  When a process imports SGLang's name lists or detector registries, the
+hook adds unspool's names and detectors to them.
 
-========================  =================================================================
-``_compat``               SGLang's modules and names that the plug-in needs
-``_import_hooks``         steps that run when SGLang imports one of these modules
-``_resolve_dialect``      lookup of the dialect for a parser name
-``_tool_detector``        the tool call detector
-``_reasoning_detector``   the reasoning detector
-``_server_hooks``         wrappers of server methods that set the current turn
-``_turn_context``         the current turn: data about a request that detectors need
-========================  =================================================================
+===========================  =================================================================
+``_compat``                  SGLang's modules and names that the plug-in needs
+``_import_hooks``            steps that run when SGLang imports one of these modules
+``_dialect_of_parser_name``  lookup of the dialect for a parser name
+``_tool_detector``           the tool call detector
+``_reasoning_detector``      the reasoning detector
+``_server_hooks``            wrappers of server methods that set the current turn
+``_turn_context``            the current turn: data about a request that detectors need
+===========================  =================================================================
 """
 
 

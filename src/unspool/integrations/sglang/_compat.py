@@ -1,7 +1,7 @@
 """All of SGLang's modules and names that the plug-in uses, in one place.
 
-If an SGLang release has moved one of these names, the features that depend on the name are left to SGLang's
-own code.  The plug-in logs a single warning, even if several names are missing.
+If an SGLang release lacks one of these names, SGLang's own code provides the features that depend on the
+name.  The plug-in logs a single warning, even if several names are missing.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class _ImportHook(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
-        # The step is removed first, so that the recursive call of find_spec() does not use this hook again.
+        # Remove the step first, so that the recursive call of find_spec() does not use this hook again.
         step = self._steps.pop(name, None)
         spec = None if step is None else find_spec(name)
         loader = None if spec is None else spec.loader
@@ -71,10 +71,10 @@ def _add_reasoning_names(module: ModuleType) -> None:
     _add_names(module.REASONING_PARSER_NAMES)
 
 
-def _add_names(known: list[str]) -> None:
-    from .._parser_names import DETECTED, parser_names
+def _add_names(names: list[str]) -> None:
+    from .._registered_parser_names import DETECTED, parser_names
 
-    known += [name for name in (DETECTED, *parser_names()) if name not in known]
+    names += [name for name in (DETECTED, *parser_names()) if name not in names]
 
 
 def _register_tool_detectors(module: ModuleType) -> None:

@@ -17,9 +17,9 @@ from ...parser import Parser
 from ...planning.derived_dialects import closer, opener
 from ...stages import ReasoningSplitter
 from .._deltas import DeltaEncoder
-from .._parser_names import DETECTED, parser_names
+from .._registered_parser_names import DETECTED, parser_names
 from . import _compat as compat
-from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
+from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
 from ._tool_detector import diagnostics
 from ._turn_context import Turn, current_turn
 
@@ -46,7 +46,7 @@ class _ContentReader:
 class _MarkupKeeper:
     """Reader that extracts reasoning and returns the rest of the output with its markup.
 
-    The rest is parsed by the tool detector.  Only newlines between reasoning and the rest are removed.
+    The tool detector parses this rest.  Newlines between reasoning and the rest are removed.
     """
 
     def __init__(self, splitter: ReasoningSplitter) -> None:
@@ -70,7 +70,7 @@ class _MarkupKeeper:
         return split.reasoning, split.rest if self._rest_started else self._start_rest(split.rest, final=True)
 
     def _start_rest(self, rest: str, *, final: bool) -> str:
-        """Return the first text after reasoning, without the newlines that separate it from the reasoning."""
+        """Return the first text after reasoning, without newlines at its start."""
         rest = self._leading_space + rest
         if not final and (not rest or rest.isspace()):
             self._leading_space = rest
@@ -78,7 +78,8 @@ class _MarkupKeeper:
         self._rest_started = True
         parser = self._splitter.parser
         # The text in ``rest`` follows reasoning if the output begins inside reasoning, or if the parser has
-        # consumed more characters than ``rest`` contains, because the others were reasoning and its markers.
+        # consumed more characters than ``rest`` contains.  The additional characters were reasoning and
+        # markers.
         follows_reasoning = parser.start_channel == "reasoning" or self._fed_length - parser.pending > len(
             rest
         )
@@ -159,7 +160,7 @@ class ReasoningDetector:
         return self.sglang.result(normal_text=content, reasoning_text=reasoning)
 
     def _reasoning_may_be_answer(self) -> bool:
-        """Return whether reasoning must become the content if the output has no other content."""
+        """Return whether reasoning must become the content of an output without other content."""
         return bool(getattr(self, "_force_nonempty_content", False))
 
     def _finish_reason(self) -> FinishReason | None:
@@ -175,7 +176,7 @@ class ReasoningDetector:
     def _start_options(self, turn: Turn | None) -> dict[str, Any]:
         """Return the parser options that set the start channel of the output.
 
-        They are derived from the prompt or, if the prompt is unknown, from SGLang's state.
+        The options are derived from the prompt or, if it is unknown, from SGLang's state.
         """
         if turn is not None and turn.prompt is not None:
             return turn.parser_start(self.dialect, turn.prompt)
@@ -199,7 +200,7 @@ class ReasoningDetector:
 
 
 def register(sglang: compat.ReasoningClasses) -> None:
-    """Register detectors under unspool's names, and under those of SGLang's names that are to be replaced."""
+    """Register detectors under unspool's names, and under SGLang's names that the user wants to replace."""
     own = names_to_replace(list(sglang.registry))
     detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
     detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
@@ -226,7 +227,7 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 
 def reasoning_default(thinking: Thinking) -> str:
-    """Return SGLang's name for the way in which requests turn reasoning on or off."""
+    """Return SGLang's name for how requests turn reasoning on or off."""
     if thinking.default == "always":
         return "always"
     named = [name for name in thinking.switches if name in ("enable_thinking", "thinking")]

@@ -23,7 +23,7 @@ from ...wire import (
     unsendable_call,
 )
 from ._compat import log, run_guarded
-from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, resolve_dialect
+from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, resolve_dialect
 from ._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn, turn_context
 
 _PROMPT_TAIL: Final = 2048
@@ -41,8 +41,8 @@ _SPECIAL_CASES: Final = {
     "minimax_m3": "minimax-m3",
     "muse_glimmer": "muse",
 }
-"""SGLang's own parser names, keyed by dialect.  Only dialects are listed for which other code in SGLang
-depends on the parser name, for example the code for prompts, call ids or reasoning switches.
+"""SGLang's own parser names, keyed by dialect.  Each of these names affects other code in SGLang as well, for
+example the code for prompts, call ids or reasoning switches.
 """
 
 _logged: set[str] = set()
@@ -83,8 +83,8 @@ def wrap_messages_server(server: Any) -> None:
 
 
 def _wrap(server: Any, wrappers: Sequence[tuple[str, Callable[[Any], Any]]]) -> None:
-    # All methods are looked up before the first method is replaced.  So if one is missing, the server remains
-    # unchanged.
+    # Look up all methods before replacing the first one, so that the server remains unchanged if one is
+    # missing.
     methods = [(name, getattr(server, name), wrapper) for name, wrapper in wrappers]
     for name, method, wrapper in methods:
         setattr(server, name, wraps(method)(wrapper(method)))
@@ -144,7 +144,7 @@ def _keep_special_tokens_after(patch: Any) -> Any:
 
 
 def _strips_markers(server: Any) -> bool:
-    """Return whether the detokenizer would remove markers that the parser needs, in outputs without calls."""
+    """Return whether the detokenizer would remove needed markers from outputs without calls."""
     cached: bool | None = getattr(server, "_unspool_strips", None)
     if cached is None:
         cached = server._unspool_strips = _would_strip_markers(server)  # noqa: SLF001
@@ -160,7 +160,7 @@ def _would_strip_markers(server: Any) -> bool:
     dialect = resolve_dialect(tool, reasoning, tokenizer)
     try:
         return bool(stripped_markers(dialect, tokenizer, calls=False, reasoning=reasoning is not None))
-    except UsageError:  # unspool cannot read this vocabulary, so use the facts that the dialect declares
+    except UsageError:  # unspool cannot read this vocabulary, so use the dialect's declared facts
         facts = facts_of(dialect)
         return facts.answers_special or bool(facts.thinking.special)
 
@@ -177,7 +177,7 @@ def _keep_prompt_after(process: Any) -> Any:
 
 
 def _keep_prompt(turn: Turn, processed: Any) -> None:
-    """Store the end of the prompt on the request, and set whether the output starts with reasoning."""
+    """Store the end of the prompt on the request, and decide whether the output starts with reasoning."""
     tail = _prompt_tail(processed, turn.server.tokenizer_manager.tokenizer)
     if tail is not None:
         setattr(turn.request, PROMPT_ATTRIBUTE, tail)
@@ -189,9 +189,9 @@ def _keep_prompt(turn: Turn, processed: Any) -> None:
 def _decide_reasoning(turn: Turn, processed: Any, prompt: str) -> None:
     """Set ``require_reasoning`` according to the prompt, and override the server's own setting.
 
-    If ``require_reasoning`` is set, a grammar is applied only after the end of reasoning.  But if the model
-    is free to skip reasoning, that end may never come.  So in this case, the grammar is applied from the
-    start, and the grammar itself allows reasoning.
+    If ``require_reasoning`` is set, a grammar is applied only after the end of reasoning.  If the model may
+    skip reasoning, that end may never come.  In this case, the grammar is applied from the start of the
+    output, and allows reasoning itself.
     """
     server = turn.server
     tool = turn.tool_parser if turn.tool_parser in REGISTERED_NAMES else None
@@ -219,11 +219,11 @@ def _prompt_tail(processed: Any, tokenizer: Any) -> str | None:
 
 def _copy_prompt_after(make: Any) -> Any:
     async def copy_prompt(self: Any, request: Any, *args: Any, **options: Any) -> Any:
-        made = await make(self, request, *args, **options)
-        tail = getattr(made[-1], PROMPT_ATTRIBUTE, None)
+        result = await make(self, request, *args, **options)
+        tail = getattr(result[-1], PROMPT_ATTRIBUTE, None)
         if tail is not None:
             setattr(request, PROMPT_ATTRIBUTE, tail)
-        return made
+        return result
 
     return copy_prompt
 
@@ -247,7 +247,7 @@ def _stream_in_turn(stream: Any) -> Any:
 async def _iterate_in_turn(chunks: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
     """Yield the chunks, and set the current turn only while a chunk is generated.
 
-    Between two chunks, the same asyncio task may work on other turns.
+    Between two chunks, the asyncio task may work on other turns.
     """
     while True:
         with turn_context(turn):

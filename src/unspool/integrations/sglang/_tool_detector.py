@@ -26,12 +26,12 @@ from ...events import (
 )
 from ...grammar import Grammar, grammar_for
 from ...parser import Parser
-from ...planning.output_stages import OneCall
+from ...planning.request_stages import OneCall
 from .._deltas import Delta, DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
-from .._parser_names import DETECTED, parser_names
+from .._registered_parser_names import DETECTED, parser_names
 from . import _compat as compat
-from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
+from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
 from ._turn_context import current_turn
 
 diagnostics: Final = DiagnosticLog(compat.log)
@@ -115,8 +115,8 @@ class _CallReader:
 class ToolDetector:
     """Mixin for SGLang's detector classes, which replaces their parsing methods.
 
-    If the detector replaces one of SGLang's own parsers, its base class is the class that SGLang had
-    registered under that name.  So everything except parsing works as before.
+    If the detector replaces one of SGLang's own parsers, it is derived from the class of that parser.  So
+    everything except parsing works as before.
     """
 
     name: ClassVar[str] = ""
@@ -131,7 +131,7 @@ class ToolDetector:
         super().__init__(**options)
         self._tokenizer = tokenizer
         self._checked_text: tuple[str, bool] = ("", False)
-        """The last argument of ``has_tool_call``, and the result for it."""
+        """The last argument of ``has_tool_call``, and the result."""
         self.request_tools: Sequence[Any] | None = None
         """The tools of the request, which SGLang does not pass to ``has_tool_call``."""
         self._converted_tools: tuple[object, list[dict[str, Any]] | None] = (None, None)
@@ -251,7 +251,7 @@ class ToolDetector:
     # -- grammars
 
     def supports_structural_tag(self) -> bool:
-        """Return whether unspool has a grammar for forced calls in the dialect's own format."""
+        """Return whether unspool has a grammar for forced calls in the dialect's format."""
         if "native" not in facts_of(self.dialect).forced or not compat.has_structural_tags():
             return False
         turn = current_turn()
@@ -265,7 +265,7 @@ class ToolDetector:
         parallel_tool_calls: bool = True,
         **_: Any,
     ) -> Any:
-        """Return a structural tag that allows only valid outputs of the dialect; None if not supported."""
+        """Return a structural tag that allows only valid outputs of the dialect; None if there is none."""
         if not self.supports_structural_tag():
             return None
         function = getattr(tool_choice, "function", None)
@@ -305,7 +305,7 @@ class ToolDetector:
 
 
 def register(sglang: compat.ToolClasses) -> None:
-    """Register detectors under unspool's names, and under those of SGLang's names that are to be replaced."""
+    """Register detectors under unspool's names, and under SGLang's names that the user wants to replace."""
     own = names_to_replace(list(sglang.registry))
     detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
     detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
@@ -339,7 +339,7 @@ def _detector(sglang: compat.ToolClasses, name: str, base: Any) -> type:
 
 
 def _is_framed(name: str) -> bool:
-    """Return whether each message in the dialect has a header; if so, every answer contains markup."""
+    """Return whether each message in the dialect has a header, so that every answer contains markup."""
     return name != DETECTED and resolve_dialect(name, None, None).frame is not None
 
 

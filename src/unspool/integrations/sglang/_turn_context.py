@@ -23,7 +23,7 @@ _FINISH_REASONS: Final[dict[object, FinishReason]] = {
 
 
 class Turn:
-    """A request whose prompt is being rendered, or whose output is being parsed."""
+    """A request while its prompt is rendered or its output is parsed."""
 
     __slots__ = ("finish", "request", "responses", "server", "tag_with_reasoning")
 
@@ -31,11 +31,11 @@ class Turn:
         self.server = server
         self.request = request
         self.finish = finish
-        """SGLang's record of how the output ended, which the server also uses for its answer."""
+        """SGLang's data about the end of the output, which the server also uses for its answer."""
         self.responses = responses
         """True if the request belongs to OpenAI's Responses API."""
         self.tag_with_reasoning: Callable[[], Any] | None = None
-        """Function that creates a grammar for reasoning followed by a forced call.  It is set if the request
+        """Function that creates a grammar for reasoning followed by a forced call.  None unless the request
         has a grammar that covers only the call."""
 
     @property

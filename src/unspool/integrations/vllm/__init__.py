@@ -6,7 +6,7 @@ registries.  The class for a name is imported when the engine needs it.
 ===============================  ================================================================
 ``_compat``                      imports of vLLM's classes from all supported releases
 ``_parser_classes``              the parser class for each registered name
-``_model_dialect``               the dialect of the served model, and data from its tokenizer
+``_model_format``                the dialect of the served model, and data from its tokenizer
 ``_plan_requests``               conversion of vLLM's requests to plans, and of plans to requests
 ``_unified_parser``              one parser for reasoning, content and calls, used by the server
 ``_reasoning_and_tool_parsers``  separate parsers for reasoning and for calls
@@ -21,7 +21,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Final
 
-from .._parser_names import DETECTED, names_to_replace, parser_names, unknown_names
+from .._registered_parser_names import DETECTED, names_to_replace, parser_names, unknown_names
 from . import _parser_classes as parsers
 
 _HARMONY: Final = ("openai", "openai_gptoss")
@@ -48,10 +48,10 @@ def _register() -> None:
     _wrap_parser_manager()
 
 
-def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[str, None]) -> None:
+def _enter(manager: Any, kind: parsers.Kind, classes: dict[str, Any], own: dict[str, None]) -> None:
     """Add unspool's parser names to one of vLLM's registries.
 
-    :param loaded: the registry's cache of imported classes.
+    :param classes: the registry's cache of imported classes.
     :param own: a dictionary to which vLLM's own parser names are added as keys.
     """
     for name, place in manager.lazy_parsers.items():
@@ -63,13 +63,13 @@ def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[s
     for name in names_to_replace(replaceable):
         if parsers.is_known(name):
             ours[name] = name
-            loaded.pop(name, None)
+            classes.pop(name, None)
     for name, dialect in ours.items():
         manager.register_lazy_module(name, parsers.__name__, f"{kind}:{dialect}")
 
 
 def _wrap_parser_manager() -> None:
-    """Make vLLM's server use one combined parser if the reasoning and tool parsers are both unspool's.
+    """Make vLLM's server use one combined parser if its tool and reasoning parsers are both unspool's.
 
     vLLM has no registry for such combined parsers, so the method that creates them is wrapped.
     """
@@ -91,7 +91,7 @@ def _wrap_parser_manager() -> None:
 
 
 def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:
-    """Return the class of the combined parser; None if one of the requested parsers is not unspool's.
+    """Return the class of the combined parser; None if any of the requested parsers is not unspool's.
 
     :param options: the arguments of ``get_parser``.
     """
@@ -108,7 +108,7 @@ def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:
         from ._unified_parser import compose
 
         parser = compose(tools, reasoning, strict=options.get("tool_strict_level", "auto") != "auto")
-    except Exception as error:  # noqa: BLE001 - the split parsers do the same from text
+    except Exception as error:  # noqa: BLE001 - without a combined parser, the two separate parsers are used
         parsers.warn_unknown_release(error)
         return None
     tokenizer = options.get("tokenizer")

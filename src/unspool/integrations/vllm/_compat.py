@@ -3,8 +3,8 @@
 This file imports every class whose module depends on vLLM's release.  For each name, the possible modules are
 listed, the newest first.  The imports were tested with releases 0.29 to 0.32.  With another release,
 importing this module may fail with an ``ImportError`` for the missing name.  The importing code then falls
-back to vLLM's own parsers.  Only the parser registries are imported elsewhere, in ``__init__.py``, because
-vLLM loads that file first and in every process.
+back to vLLM's own parsers.  Only the parser registries are not imported here but in ``__init__.py``, which
+vLLM loads first and in every process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 
 def _find(*places: str) -> Any:
-    """Return the first object that exists among ``places``, each of which has the form ``module:name``."""
+    """Return the first existing object among ``places``, which have the form ``module:name``."""
     for place in places:
         module, _, name = place.partition(":")
         try:

@@ -49,8 +49,8 @@ def patch_messages_server() -> None:
     """Patch vLLM's Messages server to handle broken calls in answers that are not streamed.
 
     In the Messages API, the input of a call is an object.  So the server decodes all arguments as JSON, and
-    fails if the call is malformed or truncated.  With the patch, a truncated call is left out, and the stop
-    reason is ``max_tokens``.  A malformed call results in an error response.
+    fails if the call is malformed or truncated.  With the patch, the server leaves out a truncated call and
+    sends the stop reason ``max_tokens``.  A malformed call results in an error response.
     """
     serving = compat.anthropic_serving()
     convert = getattr(serving, "messages_full_converter", None)

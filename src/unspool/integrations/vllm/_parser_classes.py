@@ -14,9 +14,10 @@ from importlib import import_module
 from typing import Any, Final, Literal
 
 from ...dialects import get_dialect
+from ...dialects.model_names import dialect_of
 from ...errors import UnspoolError
 from ...models.doctor.engine_parser_table import PARSERS
-from .._parser_names import DETECTED
+from .._registered_parser_names import DETECTED
 
 Kind = Literal["tools", "reasoning"]
 
@@ -30,7 +31,7 @@ log = logging.getLogger("vllm.unspool")
 def is_known(name: str) -> bool:
     """Return whether a parser name of vLLM is also the name of a dialect."""
     try:
-        get_dialect(name)
+        dialect_of(name)
     except UnspoolError:
         return False
     return True
@@ -49,7 +50,7 @@ def parser_class(attribute: str) -> Any:
 
 
 def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
-    """Return vLLM's own parser for a name; used if unspool's parser cannot be imported."""
+    """Return vLLM's own parser for a name, because unspool's parser cannot be imported."""
     warn_unknown_release(error)
     place = OWN_PARSERS.get((kind, name))
     if place is None and name != DETECTED:
@@ -64,7 +65,7 @@ def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
 
 def warn_unknown_release(error: Exception) -> None:
     """Log a warning, once, that the engine uses its own parsers."""
-    _warn_once(str(error).partition(" (/")[0])  # without the file path at the end of an import error
+    _warn_once(str(error).partition(" (/")[0])  # without the file path at the message's end
 
 
 @cache

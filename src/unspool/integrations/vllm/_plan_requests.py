@@ -1,4 +1,4 @@
-"""Planning of vLLM's requests: conversion for the planner, and changes to a request according to its plan."""
+"""Planning of vLLM's requests: conversion of a request for the planner, and changes according to the plan."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from ...planning import Constraint, Plan, tool_name
 from . import _compat as compat
-from ._model_dialect import ModelFormat, warn_once
+from ._model_format import ModelFormat, warn_once
 
 GRAMMAR_COVERS_REASONING: Final = "unspool_grammar_is_whole"
 """Template variable that tells the engine core not to wait for the end of reasoning.
 
 If the variable is set, the engine core applies a grammar from the start of the output.  No template uses it.
-It is a template variable only because the engine core receives no other data from a request.
+A template variable is used because the engine core receives no other data from a request.
 """
 
 
@@ -55,7 +55,7 @@ def to_plan_request(
 
 
 def set_variables(kwargs: Mapping[str, object]) -> dict[str, object]:
-    """Return the template variables that have a value, except for unspool's own variable."""
+    """Return the template variables that have a value, without unspool's own variable."""
     return {k: value for k, value in kwargs.items() if value is not None and k != GRAMMAR_COVERS_REASONING}
 
 
@@ -137,7 +137,7 @@ class Planner:
         return request
 
     def _constraint(self, request: Any, plan: Plan) -> Constraint:
-        """Return the plan's constraint, for that part of the output to which the engine applies a grammar.
+        """Return the plan's constraint for the part of the output to which the engine applies a grammar.
 
         If there is a reasoning parser, the engine applies a grammar only after reasoning has ended, unless
         the client asked not to see reasoning.  In two cases, the grammar has to cover reasoning as well:
@@ -153,7 +153,7 @@ class Planner:
             return constraint
         if constraint.dialect.frame is None:
             return replace(constraint, reasoning=False, start="message")
-        if responses:  # the prompt was already rendered, so only the engine core sees the variable
+        if responses:  # the prompt is already rendered, so the variable affects only the engine core
             request.chat_template_kwargs = {
                 **(request.chat_template_kwargs or {}),
                 GRAMMAR_COVERS_REASONING: True,

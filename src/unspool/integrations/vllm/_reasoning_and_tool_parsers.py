@@ -17,7 +17,7 @@ from ...stages import ReasoningSplit, ReasoningSplitter
 from .._deltas import DeltaEncoder
 from . import _compat as compat
 from ._delta_messages import to_delta_message
-from ._model_dialect import model_format
+from ._model_format import model_format
 from ._plan_requests import GRAMMAR_COVERS_REASONING, Planner, expects_reasoning, set_variables
 
 
@@ -38,7 +38,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         super().__init__(tokenizer, *args, **kwargs)
         self._model = model_format(tokenizer, None, self.dialect_name)
         self._kwargs = chat_template_kwargs or {}
-        self._in_server = "model_config" in kwargs  # the engine core does not pass a model config
+        self._in_server = "model_config" in kwargs  # absent in the engine core
         self._plan: Plan | None = None
         self._prompt: str | None = None
         self._splitter: ReasoningSplitter | None = None
@@ -69,8 +69,8 @@ class UnspoolReasoningParser(compat.ReasoningParser):
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         """Return whether reasoning has ended.
 
-        vLLM's engine core calls this method to decide whether to apply a grammar.  So in the engine core, the
-        method returns the result of ``starts_grammar``.
+        vLLM's engine core calls this method to decide whether to apply a grammar.  In the engine core, the
+        method therefore returns the result of ``starts_grammar``.
         """
         if self._in_server:
             return self._has_ended(input_ids, expected=self.plan.reasoning)
@@ -141,7 +141,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return None if splitter is None else self._message(splitter, splitter.finish(), final=True)
 
     def _closes_first(self, text: str) -> bool:
-        """Return whether the text contains a closing reasoning marker without an opening one before it.
+        """Return whether the text contains a closing reasoning marker without an opening marker before it.
 
         In this case, the prompt must have opened reasoning.  vLLM does not pass the prompt to this parser.
         """
@@ -175,7 +175,8 @@ class UnspoolToolParser(compat.ToolParser):
 
     engine_based_streaming: ClassVar[bool] = True
     supports_required_and_named: ClassVar[bool] = False
-    """Disables vLLM's own format for forced calls, because unspool's grammar enforces the model's format."""
+    """False disables vLLM's own format for forced calls, because unspool's grammar enforces the model's
+    format."""
     dialect_name: ClassVar[str]
     """The name under which the dialect is registered."""
 

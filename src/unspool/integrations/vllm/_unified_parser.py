@@ -11,7 +11,7 @@ from .._deltas import DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
 from . import _compat as compat
 from ._delta_messages import patch_messages_server, to_delta_message
-from ._model_dialect import model_format
+from ._model_format import model_format
 from ._parser_classes import log
 from ._plan_requests import Planner, has_structural_tag
 from ._reasoning_and_tool_parsers import UnspoolReasoningParser, UnspoolToolParser
@@ -79,7 +79,7 @@ class UnspoolParser(compat.Parser):
         prompt = None if self._prompt is None else self._model.last_turn(self._prompt)
         if self._parser is None:
             return self._model.reasoning.count(token_ids, prompt=prompt)
-        # During a stream, the server may ask after every token, so only the new tokens are counted each time.
+        # During a stream, the server may ask after every token, so count only the new tokens.
         if self._reasoning_counter is None:
             self._reasoning_counter = self._model.reasoning.counter(prompt=prompt)
         self._reasoning_counter.feed(token_ids[self._reasoning_counter.fed :])
@@ -150,7 +150,7 @@ class UnspoolParser(compat.Parser):
         )
 
     def _reached_limit(self, request: Any, ids: Sequence[int]) -> bool:
-        """Return whether a token limit ended generation; vLLM passes no finish reason, so count the ids."""
+        """Count ids to find out whether a token limit ended generation; vLLM passes no finish reason."""
         if not ids or self._model.is_end(ids[-1]):
             return False
         names = ("max_completion_tokens", "max_tokens", "max_output_tokens")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from ...dialects import UNSWITCHED, Dialect, Envelope, Family, RequestFacts, Values, is_control_token
+from ...dialects import UNSWITCHED, Dialect, Envelope, Family, RequestFacts, Values, Writing, is_control_token
 from ...dialects.parse_templates import PLACEHOLDERS, escaped
 from ...errors import SpecError
 
@@ -231,7 +231,7 @@ class _Translation:
                 tuple(f"{opener}[{{calls}}]{closer}" for opener in openers for closer in closers),
                 (payload,),
                 param,
-                {**keys, "sep": (", ",)},
+                {**keys, "writing": Writing(between_calls=", ")},
             )
         templates = tuple(f"{opener}\n{payload}{closer}" for opener in openers for closer in closers)
         if payload != "{params}":

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from typing import Final
 
 from ...dialects import Dialect, Opener, Section, Wrapper
+
+_WIDTH: Final = 88
+"""Length of a line up to which a value is written on one line."""
 
 
 def python_source(dialect: Dialect) -> str:
@@ -46,4 +50,7 @@ def _value_source(value: object, indent: str = "") -> str:
         member = getattr(value, each.name)
         if each.default is MISSING or member != each.default:
             lines.append(f"{indent}    {each.name}={_value_source(member, indent + '    ')},")
+    short = f"{lines[0]}{', '.join(line.strip().rstrip(',') for line in lines[1:])})"
+    if not isinstance(value, Dialect) and "\n" not in "".join(lines) and len(indent) + len(short) <= _WIDTH:
+        return short
     return "\n".join([*lines, f"{indent})"])

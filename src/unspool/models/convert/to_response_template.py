@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...dialects import Dialect, facts_of, find, split_at_control_tokens
+from ...dialects import Dialect, find, split_at_control_tokens
 from ...dialects.parse_templates import (
     PAYLOADS,
     Attributes,
@@ -143,20 +143,20 @@ class _Conversion:
         }
 
     def check(self) -> None:
-        dialect, names, values = self.dialect, self.dialect.names, self.dialect.values
+        dialect, names, habits = self.dialect, self.dialect.names, self.dialect.habits
         for found, reason in (
             (dialect.frame, "messages with headers"),
-            (dialect.prompt.echo, "text before the output that the prompt supplies"),
+            (dialect.habits.echo, "text before the output that the prompt supplies"),
             (names.fixed, "calls without a function name"),
-            (names.null_calls, "function names that mean that there is no call"),
-            (values.nested, "nested values in tags"),
-            (values.unescape, "escaped attributes"),
+            (habits.null_calls, "function names that mean that there is no call"),
+            (habits.nested, "nested values in tags"),
+            (habits.unescape, "escaped attributes"),
         ):
             if found:
                 self.fail(reason)
 
     def anchor(self, anchor: str) -> str:
-        anchors = [anchor] if anchor else list(facts_of(self.dialect).prompts)
+        anchors = [anchor] if anchor else list(self.dialect.prompt.ends)
         if not anchors and _CHATML_STOP in self.dialect.stop[:1]:
             anchors = [_CHATML_TURN]
         if not anchors:
@@ -191,10 +191,7 @@ class _Conversion:
             patterns += [_pattern(parse_template(part.strip())) for part in (opener, closer)]
         patterns += map(re.escape, dialect.stop)
         for template in dialect.drop:
-            if not {"text", "calls"} & {
-                piece.field for piece in parse_template(template) if isinstance(piece, Placeholder)
-            }:
-                patterns.append(_pattern(parse_template(template.strip())))
+            patterns.append(_pattern(parse_template(template.strip())))
         unique = sorted(dict.fromkeys(filter(None, patterns)), key=len, reverse=True)
         closing = {"close_pattern": rf"\s*(?:{'|'.join(unique)})\s*"} if unique else {}
         return {**closing, "content": "text"}
@@ -211,7 +208,7 @@ class _Conversion:
         head, payload, tail = split_at(reading_pieces(dialect.call[0]), *PAYLOADS)
         if payload is None or payload.field == "code":
             self.fail("calls that are raw code")
-        if dialect.section_per_call:
+        if dialect.writing.section_per_call:
             head, tail = (*before, *head), (*tail, *after)
         head, tail = _solid(head, end=False), _solid(tail)
         field = self.payload(payload)
@@ -219,7 +216,7 @@ class _Conversion:
             self.fail("calls without an opening marker")
         if not _marker(tail):
             self.fail("calls without a closing marker")
-        around = (_marker(before), _marker(after)) if not dialect.section_per_call else ("", "")
+        around = (_marker(before), _marker(after)) if not dialect.writing.section_per_call else ("", "")
         opener = self.opener(head, field)
         field["open_pattern"] = r"\s*" + (rf"(?:{around[0]}\s*)?" if around[0] else "") + opener
         field |= _closing(tail)

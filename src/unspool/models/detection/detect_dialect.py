@@ -50,7 +50,7 @@ from ..convert.from_response_template import from_response_template
 from ..sources import Source, find_source, read_source, read_template
 from ..sources.running_server import is_url
 from ..sources.source import is_template
-from .dialect_markers import call_markers, other_markers
+from .identifying_markers import call_markers, other_markers
 from .infer_new_dialect import infer_dialect
 from .probe_tools import FLAT_TOOLS, TOOLS, RenderedTurn
 from .result import Begins, Detection, Reasoning
@@ -137,7 +137,7 @@ def detect_server(
     :param url: address of the server, such as ``http://127.0.0.1:8000``.
     """
     if not is_url(url):
-        raise UsageError(f"{url!r} is not an address of a server: give one such as http://127.0.0.1:8000")
+        raise UsageError(f"{url!r} is not a server address: pass an address such as http://127.0.0.1:8000")
     return _warned(detect_dialect(find_source(url), tokenizer=tokenizer, dialects=dialects))
 
 
@@ -156,7 +156,7 @@ def _warned(detection: Detection) -> Detection:
 def detect_dialect(
     model: Source, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
-    """Detect the dialect of a source; like ``detect``, but without warnings."""
+    """Detect the dialect of a source, as ``detect`` does, but emit no warnings."""
     candidates = list_dialects() if dialects is None else tuple(dialects)
     if model.template:
         detection = _TemplateDetection(model, candidates).result()
@@ -184,7 +184,7 @@ class _TemplateDetection:
         self.check_template()
         self.wants = self.template.capabilities
         self.haystack = f"{model.template}\nmodel_type: {model.model_type}\n"
-        """Text in which to look for fingerprints and markers."""
+        """Text that is searched for fingerprints and markers."""
         self.prompt = self.template.prompt()
 
     def check_template(self) -> None:
@@ -212,7 +212,7 @@ class _TemplateDetection:
         roles = ", ".join(sorted(self.wants.roles_with_parts_only))
         if not roles:
             return detection
-        why = f"For these roles it accepts content only as a list of parts: {roles}."
+        why = f"For these roles, the template accepts content only as a list of parts: {roles}."
         return replace(detection, evidence=(*detection.evidence, why))
 
     def detect(self) -> Detection:
@@ -240,8 +240,8 @@ class _TemplateDetection:
                 message = Message(content=content, tool_calls=_CALLS[:count])
                 rendered = self.template.render_turn(message)
                 if content is not None:
-                    # Move text before the content, such as an empty reasoning block, to the prompt: a dialect
-                    # that cannot parse this text may still be the right one.
+                    # Move text before the content, such as an empty reasoning block, to the prompt, because a
+                    # dialect that cannot parse this text may still be the right one.
                     at = rendered.turn.find(content)
                     if at < 0:
                         continue
@@ -256,7 +256,7 @@ class _TemplateDetection:
                 yield _Candidate(dialect, rendered.turn, message, self.haystack)
 
     def choose(self, candidates: list[_Candidate], rendered: RenderedTurn) -> Detection:
-        """Choose the best candidate, and return the detection for its dialect.
+        """Return the detection for the best candidate's dialect.
 
         If a variant of the best dialect also parses the turn, the variant wins, because it is more
         specific.
@@ -331,7 +331,9 @@ class _TemplateDetection:
         dialect = None if inferred is None else inferred.dialect
         evidence = ["The template renders tool calls, but no registered dialect reads them."]
         evidence += (
-            ["No dialect could be inferred from it either."] if inferred is None else inferred.evidence
+            ["No dialect could be inferred from this template, either."]
+            if inferred is None
+            else inferred.evidence
         )
         _, reasoning, remarks = self.reasoning(dialect, combine=False)
         if dialect is not None:
@@ -406,13 +408,13 @@ class _TemplateDetection:
         if message is not None and not _reads_reasoning(dialect, rendered, message):
             other = self.with_readable_reasoning(dialect, rendered, message) if combine else None
             if other is not None:
-                remarks.append(f"Its reasoning is that of {other.name.rpartition('+')[2]}.")
+                remarks.append(f"Its reasoning has the format of {other.name.rpartition('+')[2]}.")
                 dialect = other
         start = self.output_start(dialect)
         if start is None and combine:
             other = self.with_known_seed(dialect)
             if other is not None:
-                remarks.append(f"Its reasoning is that of {other.name.rpartition('+')[2]}.")
+                remarks.append(f"Its reasoning has the format of {other.name.rpartition('+')[2]}.")
                 dialect = other
                 start = self.output_start(other)
         seed, begins = start or ("", "content")
@@ -447,14 +449,14 @@ class _TemplateDetection:
     def with_readable_reasoning(
         self, dialect: Dialect | None, rendered: RenderedTurn, message: Message
     ) -> Dialect | None:
-        """Return the first of the dialect's ``combinations`` that can parse the reasoning in a turn."""
+        """Return the first of the ``combinations`` that can parse the reasoning in a turn."""
         for combination in self.combinations(dialect):
             if _reads_reasoning(combination, rendered, message):
                 return combination
         return None
 
     def with_known_seed(self, dialect: Dialect | None) -> Dialect | None:
-        """Return the first of the dialect's ``combinations`` that knows the prompt's reasoning opener."""
+        """Return the first of the ``combinations`` that declares the prompt's reasoning opener."""
         return next(
             (each for each in self.combinations(dialect) if self.output_start(each) is not None), None
         )
@@ -489,7 +491,7 @@ class _TemplateDetection:
         return "", begins
 
     def switches(self) -> Iterator[str]:
-        """Yield the names of those template variables for reasoning that change this template's prompt."""
+        """Yield the names of the reasoning variables that change the prompt of this template."""
         for name, values in _SWITCH_VALUES.items():
             if re.search(rf"\b{name}\b", self.model.template) is None:
                 continue
@@ -502,8 +504,9 @@ class _TemplateDetection:
 def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple[str, str]:
     """Return the texts before and after the reasoning in a rendered turn: its opener and closer.
 
-    They are the dialect's reasoning markers if these surround the reasoning.  Otherwise they are guessed: the
-    rest of the line before the reasoning, and the first tag or text after it.
+    If the dialect's reasoning markers surround the reasoning, these markers are returned.  Otherwise the
+    opener is guessed as the rest of the line before the reasoning, and the closer as the first tag or text
+    after it.
     """
     turn, _, after = rendered.turn.partition(_REASONING)
     before = (rendered.prompt + turn).rstrip()
@@ -524,7 +527,7 @@ def _start_channel(dialect: Dialect, prompt: str) -> Begins:
 
 
 def _reads_reasoning(dialect: Dialect | None, rendered: RenderedTurn, message: Message) -> bool:
-    """Return whether parsing a turn with a dialect recovers the turn's reasoning, and its calls if any."""
+    """Return whether parsing a turn with a dialect recovers all reasoning and all calls of the turn."""
     if dialect is None:
         return False
     parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
@@ -537,21 +540,21 @@ def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterato
     if reasoning.key:
         where = "a part of the content" if reasoning.key == "parts" else reasoning.key
         between = f", between {reasoning.opener} and {reasoning.closer}" if reasoning.closer else ""
-        yield f"It renders the reasoning of earlier turns, from {where}{between}."
+        yield f"The template renders the reasoning of earlier turns, from {where}{between}."
     if reasoning.seed:
         yield f"A prompt ends with {reasoning.seed!r}, so the output begins inside reasoning."
     if reasoning.switches:
-        yield f"The template variables that switch reasoning: {', '.join(reasoning.switches)}."
+        yield f"These template variables switch reasoning: {', '.join(reasoning.switches)}."
     if reasoning and not reasoning.read:
         yield (
-            "No dialect reads its reasoning."
+            "No dialect reads the template's reasoning."
             if dialect is None
-            else f"{dialect.name} does not read its reasoning."
+            else f"{dialect.name} does not read the template's reasoning."
         )
 
 
 def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
-    """Return request facts for an inferred dialect; a fact that cannot be derived gets the safest value."""
+    """Return request facts for an inferred dialect, with the safest values for underivable facts."""
     switches = tuple(each for name in reasoning.switches for each in SWITCHES if each == name)
     thinking = NO_REASONING
     if dialect.reasoning:
@@ -600,7 +603,7 @@ class _Candidate:
 
     @property
     def certainty(self) -> int:
-        """Points for the evidence: a matching fingerprint, parsing without diagnostics, identical rendering.
+        """Points for three kinds of evidence: a fingerprint, parsing without diagnostics, equal renderings.
 
         A family whose fingerprint is missing from the template loses points.
         """
@@ -609,7 +612,7 @@ class _Candidate:
 
     @property
     def score(self) -> tuple[int, int, float, int]:
-        """Sort key, the most important criterion first.
+        """Sort key; its most important criterion comes first.
 
         The criteria are the certainty, the number of matching fingerprint texts, the share of matching
         markers, and the number of aliases of the family.
@@ -621,9 +624,9 @@ class _Candidate:
         """Yield the evidence for this dialect, one sentence at a time."""
         yield f"{self.dialect.name} recovers exactly the calls that the template rendered."
         if self.renders_same:
-            yield "It would render that turn in the same way."
+            yield f"{self.dialect.name} would render the turn in the same way."
         if self.markers:
-            yield f"The template contains its markers {', '.join(self.markers[:6])}."
+            yield f"The template contains markers of {self.dialect.name}: {', '.join(self.markers[:6])}."
         if self.marks:
             yield f"The template contains text that only this family has: {', '.join(map(repr, self.marks))}."
 
@@ -631,7 +634,7 @@ class _Candidate:
 def _confidence(candidates: Sequence[_Candidate], *, certain: bool) -> float:
     """Return a confidence from 0 to 1, based on how clearly the first candidate beats the second.
 
-    :param certain: True if the first candidate is certainly better; then the second one is ignored.
+    :param certain: True if the first candidate is certainly better, so that the second one is ignored.
     """
     best = candidates[0]
     alone = 1.0 if best.clean and best.renders_same else 0.95

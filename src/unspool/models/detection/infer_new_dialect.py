@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..._core.render.example_output import calls_of, json_value
-from ...dialects import Dialect, Envelope, Names, Notation, Section, Values, Wrapper
+from ...dialects import Dialect, Envelope, Habits, Notation, Section, Values, Wrapper, Writing
 from ...dialects.parse_templates import escaped
 from ...errors import SpecError
 from ...message import Message, ToolCall
@@ -151,7 +151,7 @@ class _Inference:
         self.args: Notation = "json"
         self.envelope = Envelope()
         self.values = Values()
-        self.names = Names()
+        self.habits = Habits()
         self.param: tuple[str, str, str] | None = None
         """Three texts of a parameter: before its key, between key and value, and after its value."""
         self.content_with_calls = True
@@ -241,7 +241,7 @@ class _Inference:
         between = self.with_type_placeholder(between, opener)
         self.param = (opener, between, closer)
         if nested:
-            self.values = replace(self.values, nested=True)
+            self.habits = replace(self.habits, nested=True)
         self.evidence.append("A second parameter repeats the markers of the first.")
 
     def with_type_placeholder(self, between: str, opener: str) -> str:
@@ -264,7 +264,7 @@ class _Inference:
             return f"{left}{_STRING}{right}"
         if not all(type_words):
             raise _WrongShape
-        self.values = replace(self.values, type_words=tuple(type_words))
+        self.habits = replace(self.habits, type_words=tuple(type_words))
         return f"{left}{_TYPE}{right}"
 
     def fold_params(self, text: str) -> str:
@@ -308,7 +308,7 @@ class _Inference:
         again, last = _ends_of_placeholders(second)
         core, other = text[start:stop], second[again:last]
         core, first_index = _with_index_placeholder(core, other)
-        self.names = Names(first_index=first_index)
+        self.habits = replace(self.habits, first_index=first_index)
         before = text[:start].removeprefix(lead)
         gap = text[stop : middle + again]
         after = _without_end(second[last:], end)
@@ -333,7 +333,8 @@ class _Inference:
         if opening.startswith(glue):
             glue = ""
         bare = not (layout.head + opening).strip(" \n[({")
-        section = f"{_template(glue + opening)}{{calls}}{_template(closing)}"
+        before_calls = glue + opening[: len(opening) - len(opening.lstrip("\n"))]
+        section = f"{_template(opening.lstrip(chr(10)))}{{calls}}{_template(closing)}"
         sections: list[str | Section] = [Section(section, only_at_start=True) if bare else section]
         # If only brackets surround calls, ordinary brackets in content look like calls, too.  With
         # ``declared_only``, the parser treats bracketed text as calls only if the text names a tool.
@@ -344,14 +345,14 @@ class _Inference:
             name=self.name,
             section=tuple(sections),
             call=(_template(layout.head + layout.core + layout.tail),),
-            sep=(layout.separator,),
+            writing=Writing(before_calls=before_calls, between_calls=layout.separator),
             param=(_template(f"{before}{_KEY}{between}{_VALUE}{after}"),) if self.param else (),
             reasoning=(),
             stop=stop,
             args=self.args,
             envelope=self.envelope,
             values=self.values,
-            names=self.names,
+            habits=self.habits,
         )
         for reasoning in self.reasoning(layout, lead):
             for fields in self.content_fields(lead, end, stop):

@@ -18,8 +18,8 @@ class Reasoning:
     key: str = ""
     """The message key from which the template reads the reasoning of earlier turns.
 
-    The value is ``parts`` if reasoning is one of the content parts.  It is empty if the template does not
-    render reasoning.
+    The value is ``parts`` if reasoning is one of the content parts, and empty if the template does not render
+    reasoning.
     """
     opener: str = ""
     """The marker that opens reasoning."""
@@ -51,7 +51,7 @@ class Detection:
     renders_reasoning: bool
     """True if the template renders the reasoning of earlier turns."""
     confidence: float
-    """Confidence in the dialect compared with the runner-up, from 0 to 1."""
+    """Confidence that this dialect is right and not the runner-up, from 0 to 1."""
     evidence: tuple[str, ...]
     """Sentences that describe the evidence for the dialect."""
     runners_up: tuple[str, ...]
@@ -63,7 +63,7 @@ class Detection:
     prompt: str = ""
     """The prompt that the template rendered for a request without options."""
     hint: str = ""
-    """The dialect whose calls the template mentions without rendering any; empty if there is none."""
+    """The dialect of calls that the template mentions but does not render; empty if it mentions none."""
     inferred: bool = False
     """True if the dialect was inferred from the template and is not a registered dialect."""
     warnings: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ _THINKING_ON: Final[Mapping[str, object]] = {
 _RENDER_TIMEOUT: Final = 2.0
 """Time limit for one rendering, in seconds."""
 _MAX_LENGTH: Final = 1 << 16
-"""Maximum length of a rendering in characters; eight times the longest rendering seen for such messages."""
+"""Maximum length of a rendering in characters: eight times the longest rendering of such messages so far."""
 _TOTAL_TIMEOUT: Final = 30.0
 """Time limit for all renderings of one template together, in seconds."""
 
@@ -43,8 +43,8 @@ class TemplateProbe(ChatTemplate):
         del probing
         return "lenient"
 
-    def _run(self, *args: Any, left: float = _TOTAL_TIMEOUT, **kwargs: Any) -> str:
-        return super()._run(*args, left=min(left, _TOTAL_TIMEOUT - self._spent), **kwargs)
+    def _run(self, *args: Any, seconds_left: float = _TOTAL_TIMEOUT, **kwargs: Any) -> str:
+        return super()._run(*args, seconds_left=min(seconds_left, _TOTAL_TIMEOUT - self._spent), **kwargs)
 
     def conversation(
         self,
@@ -55,19 +55,19 @@ class TemplateProbe(ChatTemplate):
     ) -> str:
         """Render messages; return an empty string if the template refuses them."""
         history = normalise_history(messages, self)
-        # Some templates cannot render nested schemas, or any tools, but can render calls.  So try simpler
-        # tools, and then no tools.
+        # Some templates can render calls, but no nested schemas or no tools at all.  So try simpler tools,
+        # and then no tools.
         for candidate in (tools, FLAT_TOOLS, None):
             try:
                 return self.render(history, candidate, add_generation_prompt=generation, **variables)
             except ChatTemplateLimit:
-                raise  # a time or size limit was exceeded; the template did not refuse
+                raise  # an exceeded limit does not mean that the template refuses the messages
             except ChatTemplateError:
                 continue
         return ""
 
     def render_turn(self, message: Message) -> RenderedTurn:
-        """Render an assistant message; turn reasoning on if the template renders its reasoning only then."""
+        """Render an assistant message; turn reasoning on if the template omits it otherwise."""
         rendered = self._turns.get(message)
         if rendered is None:
             rendered = self._render_turn(message, {})
@@ -121,7 +121,7 @@ def _split_point(text: str, prompt: str) -> int:
     if at == len(prompt):
         return at
     # Different markers may start with the same characters, such as ``<|im_end|>`` and ``<|im_start|>``.  So
-    # the offset moves back to the end of the last line or marker before it.
+    # the returned offset is the end of the last line or marker before the difference.
     return max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
 
 

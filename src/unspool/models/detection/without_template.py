@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ...dialects import Dialect, get_dialect
-from ...dialects.model_names import NamedModel, known_model
+from ...dialects import Dialect
+from ...dialects.model_names import NamedModel, dialect_of, known_model
 from ...errors import UnknownDialect
 from ..sources import Source
-from .dialect_markers import call_markers, other_markers
+from .identifying_markers import call_markers, other_markers
 from .result import Detection
 
 _BY_PARSER: Final = 0.9
@@ -43,7 +43,7 @@ class _Detection:
         self.evidence = [self.examined()]
 
     def examined(self) -> str:
-        """Return a sentence that says which evidence there is: a Go template, or only names."""
+        """Return a sentence about the kind of evidence: a Go template, or only names."""
         if self.source.go_template:
             return "There is only a Go template, which unspool searches for markers but cannot render."
         return "There is no chat template, so only names were compared."
@@ -74,7 +74,7 @@ class _Detection:
         if not parser:
             return None
         try:
-            dialect = get_dialect(parser)
+            dialect = dialect_of(parser).dialect
         except UnknownDialect:
             self.evidence.append(
                 f"Its engine is configured for the parser {parser}, which unspool does not know."
@@ -105,12 +105,12 @@ class _Detection:
                 ranked.append(((*score, len(dialect.family.aliases)), dialect))
         ranked.sort(key=lambda each: each[0], reverse=True)
         marked = {dialect: set(call_markers(dialect, params=True)) for _, dialect in ranked}
-        # Leave out each dialect whose markers are a proper subset of another dialect's markers, because it is
-        # less specific.
+        # Leave out less specific dialects: those whose markers are a proper subset of another dialect's
+        # markers.
         return [one for one in marked if not any(marked[one] < other for other in marked.values())]
 
     def markers_sentence(self, dialect: Dialect) -> str:
-        return f"The template contains its markers {', '.join(call_markers(dialect)[:4])}."
+        return f"The template contains markers of {dialect.name}: {', '.join(call_markers(dialect)[:4])}."
 
     def result(self, dialect: Dialect, confidence: float, others: Iterable[Dialect] = ()) -> Detection:
         return Detection(
@@ -130,7 +130,7 @@ class _Detection:
         if self.source.go_template:
             self.evidence.append("The Go template does not contain the markers of any dialect.")
         self.evidence.append(
-            "Give the chat template of the original model (its name on the Hugging Face hub or its "
+            "Pass the chat template of the original model (its name on the Hugging Face hub or its "
             "chat_template.jinja), or choose the dialect yourself."
         )
         return Detection(

@@ -1,9 +1,9 @@
 """Diagnosis of a model's setup, with findings, planned requests and server flags.
 
-A model directory contains a chat template, a tokenizer and a generation configuration, which often come from
-different people.  The doctor detects the dialect, and checks that the three files are consistent with the
+A model directory contains a chat template, a tokenizer and a generation configuration, which often have
+different authors.  The doctor detects the dialect, and checks that the three files are consistent with the
 dialect and with each other.  It also plans typical requests.  Wrong server settings are tried on an example
-output (``check_server_settings.py``), so the findings report real results.
+output (``simulate_wrong_settings.py``), so the findings report real results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..._core.token_ids.tokenizer_adapters import substitute
 from ...dialects import CONTROL_TOKEN, SWITCHES, Dialect, RequestFacts, facts_of, get_dialect
 from ...dialects._placed_templates import Section, Wrapper
 from ...dialects.parse_templates import Literal as LiteralPiece
-from ...dialects.parse_templates import has_placeholder, parse_template, template_text
+from ...dialects.parse_templates import parse_template, template_text
 from ...errors import SpecError, UsageError
 from ...message import Message
 from ...parser import parse
@@ -28,7 +28,6 @@ from ..detection.probe_tools import FLAT_TOOLS
 from ..detection.template_probe import TemplateProbe
 from ..sources import Source, read_source
 from ..sources.special_tokens import load_vocabulary
-from .check_server_settings import ANSWER, SettingsCheck
 from .engine_parser_table import EngineName
 from .report import (
     LEVELS,
@@ -40,6 +39,7 @@ from .report import (
     listed,
 )
 from .server_flags import ServerFlags, ServerModel, server_flags
+from .simulate_wrong_settings import ANSWER, SettingsCheck
 from .training_checks import check_training
 
 
@@ -105,7 +105,7 @@ class _Doctor:
             ("calls", dialect.section[:1] if dialect.call else ()),
             ("call", dialect.call[:1]),
             ("parameter", dialect.param[:1]),
-            ("other", [template for template in dialect.drop if not has_placeholder(template, "calls")]),
+            ("other", (*dialect.drop, *dialect.habits.drop_text)),
             ("end", [self.end_marker] if self.end_marker else dialect.stop[:1]),
         ]
         if dialect.frame is not None:
@@ -120,13 +120,13 @@ class _Doctor:
                         yield self.marker(text, role)
 
     def marker(self, text: str, role: str) -> Marker:
-        """Find the tokens of which a marker consists in the vocabulary."""
+        """Look up the tokens of a marker in the vocabulary."""
         if self.vocabulary is None:
             return Marker(text, role, "unknown")
         inside = {token: id for id, token in self.vocabulary.special_tokens().items() if token in text}
         skipped = set(self.vocabulary.skipped_tokens().values())
-        # Each token in the marker is replaced by a code point that stands for this token only.  If several
-        # tokens match, `substitute` behaves like a tokenizer: the leftmost match wins, then the longest.
+        # Each token in the marker is replaced by its own code point.  If several tokens match, `substitute`
+        # behaves like a tokenizer: the leftmost match wins, then the longest.
         order = sorted(inside)
         code_points = {token: chr(0xD800 + number) for number, token in enumerate(order)}
         found = [
@@ -251,7 +251,7 @@ class _Doctor:
             for warning in case.warnings:
                 level: Level = "warning" if case.decisions else "problem"
                 yield Finding(level, f"Request with {case.name}: {warning}")
-            break  # the other requests have the same warnings
+            break  # the warnings of all requests are the same
 
     def template_findings(self) -> Iterator[Finding]:
         detection = self.detection
@@ -260,7 +260,7 @@ class _Doctor:
                 "warning" if detection.dialect is not None else "problem",
                 "There is no chat template, so the results below were not checked against the model's "
                 "own template.",
-                "Give the original model, whose files include the chat template",
+                "Pass the original model, whose files include the chat template",
             )
             return
         for warning in detection.warnings:
@@ -335,7 +335,7 @@ class _Doctor:
                 "assume what is usual for the family.",
                 f"Put tokenizer.json (or tekken.json) into {where}"
                 if where is not None
-                else "Give the model directory with its tokenizer.json",
+                else "Pass the model directory with its tokenizer.json",
             )
             return
         tokens = set(vocabulary.special_tokens().values())
@@ -413,14 +413,14 @@ class _Doctor:
                     "Make it an EOS token of the engine, which then drops it",
                 )
 
-    def runs_on(self, named: str, id: int, *, of_tokenizer: bool) -> Finding:
-        """Return the finding that the model keeps generating after the end of a turn.
+    def runs_on(self, token: str, id: int, *, of_tokenizer: bool) -> Finding:
+        """Return the finding that generation continues after the end of a turn.
 
-        :param named: the end-of-turn token, as it is shown to the user.
+        :param token: the end-of-turn token, as it is shown to the user.
         :param of_tokenizer: True if this token is the tokenizer's ``eos_token``.
         """
         stops = ", ".join(map(str, self.end_ids or ()))
-        text = f"A turn ends with {named}, but generation stops only at {stops}, so the model runs on"
+        text = f"A turn ends with {token}, but generation stops only at {stops}, so the model runs on"
         if self.model.kind == "gguf":
             return Finding(
                 "warning",
@@ -468,7 +468,7 @@ class _Doctor:
         )
 
     def template_file(self) -> str:
-        """Return the template's path if an engine may use another template by default; otherwise empty."""
+        """Return the template's path if an engine may use another template by default, else ``""``."""
         model = self.model
         if model.file is None or model.file.suffix != ".jinja":
             return ""

@@ -18,8 +18,8 @@ EngineName: TypeAlias = Literal["vllm", "sglang", "llama.cpp"]
 LlamaCppSupport: TypeAlias = Literal["reads", "untried", "none"]
 """Support for a dialect's calls in llama.cpp.
 
-``reads``: llama.cpp parses the calls.  ``none``: it does not.  ``untried``: this could not be tested, because
-no chat template was available.
+``reads`` means that llama.cpp parses the calls, and ``none`` that it does not.  ``untried`` means that no
+chat template was available for a test.
 """
 ReadingResult: TypeAlias = Literal["fine", "wrong", "nothing"]
 """Result of parsing calls: ``fine`` (all calls correct), ``wrong`` (some calls wrong) or ``nothing`` (no
@@ -34,7 +34,7 @@ VERSIONS: Final[Mapping[EngineName, str]] = {
 
 
 class EngineParsers(NamedTuple):
-    """Names of the engines' parsers for a dialect; the name is empty if the engine has no such parser."""
+    """Names of the engines' parsers for a dialect; a name is empty if the engine has no such parser."""
 
     vllm: str
     """vLLM's tool parser."""
@@ -266,7 +266,7 @@ class Defect(NamedTuple):
 
     engine: EngineName
     topic: str
-    """The topic of those test outputs on which the parser made the error."""
+    """The topic of the test outputs on which the parser made the error."""
     outcomes: tuple[str, ...]
     """The outcomes that count as this error, by their names in ``lab/coming_from.py``."""
     text: str
@@ -432,7 +432,7 @@ DIFFERS: Final[Mapping[tuple[str, str], ReadingResult]] = {
 }
 """Results of vLLM parsers on the output of other dialects, keyed by dialect and parser.
 
-A result is listed only if unspool's own dialect of the same name as the parser gives another result.
+A result is listed only if it differs from that of unspool's dialect with the parser's name.
 """
 
 ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {

@@ -30,12 +30,12 @@ class Finding(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A marker of the dialect, and the tokens of which it consists."""
+    """A marker of the dialect, and the tokens that it consists of."""
 
     text: str
     role: str
     kind: str
-    """The kind of tokens of which the marker consists.
+    """The kind of the marker's tokens.
 
     * ``special``: tokens that ``skip_special_tokens`` removes.
     * ``token``: added tokens that ``skip_special_tokens`` keeps.
@@ -59,7 +59,7 @@ class TypicalRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The result of a diagnosis: everything that the doctor found out about a model."""
+    """The result of diagnosing a model's setup."""
 
     source: Source
     """The source of the model."""
@@ -155,46 +155,46 @@ _KINDS: Final = {
 }
 
 
-def detection_page(found: Detection, source: Source) -> str:
+def detection_page(detection: Detection, source: Source) -> str:
     """Format a detection as a Markdown page."""
-    return "\n".join(_detection_lines(found, source)).rstrip() + "\n"
+    return "\n".join(_detection_lines(detection, source)).rstrip() + "\n"
 
 
-def _detection_lines(found: Detection, source: Source) -> Iterator[str]:
-    if found.dialect is not None and found.renders_calls:
-        yield f"# {found.dialect.name}"
-    elif not found.tried:
+def _detection_lines(detection: Detection, source: Source) -> Iterator[str]:
+    if detection.dialect is not None and detection.renders_calls:
+        yield f"# {detection.dialect.name}"
+    elif not detection.tried:
         yield "# The dialect is unknown"
-    elif not found.renders_calls:
+    elif not detection.renders_calls:
         yield "# This template does not render tool calls"
     else:
         yield "# No dialect reads these calls"
     yield ""
-    label = "Template" if found.tried else "Source"
-    yield f"{label}: {source.origin}. Confidence: {found.confidence:.2f}."
+    label = "Template" if detection.tried else "Source"
+    yield f"{label}: {source.origin}. Confidence: {detection.confidence:.2f}."
     yield ""
     facts = ", ".join(_model_facts(source))
     if facts:
         yield f"Model: {facts}."
         yield ""
-    for sentence in found.evidence:
+    for sentence in detection.evidence:
         yield f"- {_escaped(sentence)}"
-    for warning in found.warnings:
+    for warning in detection.warnings:
         yield f"- **Warning**: {_escaped(warning)}"
     yield ""
-    if found.runners_up:
-        yield f"Runners-up: {', '.join(found.runners_up)}."
+    if detection.runners_up:
+        yield f"Runners-up: {', '.join(detection.runners_up)}."
         yield ""
-    if found.inferred:
+    if detection.inferred:
         yield "**Warning**: this dialect was inferred from the template. To use it, paste and register it:"
         yield ""
-        words = [word for word in _DECLARATION_CLASSES if f"{word}(" in found.declaration]
+        words = [word for word in _DECLARATION_CLASSES if f"{word}(" in detection.declaration]
         imports = ", ".join([*words, "register"])
-        yield from _fenced("python", f"from unspool import {imports}\n\n{found.declaration}")
-    elif found.renders_calls and found.dialect is None:
+        yield from _fenced("python", f"from unspool import {imports}\n\n{detection.declaration}")
+    elif detection.renders_calls and detection.dialect is None:
         yield "The turn that the template renders:"
         yield ""
-        yield from _fenced("text", found.turn)
+        yield from _fenced("text", detection.turn)
 
 
 def _model_facts(source: Source) -> Iterator[str]:
@@ -356,7 +356,7 @@ def _flag_lines(engine: EngineName, flags: ServerFlags) -> Iterator[str]:
 
 
 def _command_lines(command: str) -> Iterator[str]:
-    """Yield the lines of a command, one flag per line; a long line could be wrapped inside a flag."""
+    """Yield the lines of a command, one flag per line, because long lines could be wrapped in a flag."""
     yield from _fenced("sh", command.replace(" --", " \\\n    --"))
 
 
@@ -395,7 +395,7 @@ def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Format words that contain Markdown syntax as inline code, so that they are shown as they are."""
+    """Format words that contain Markdown syntax as inline code, so that they are shown unchanged."""
     return re.sub(r"\S*[<\[|*`]\S*?(?=[.,;:)]*(?:\s|$))", lambda word: _spanned(word[0]), text)
 
 

@@ -1,6 +1,6 @@
-"""Checks whether a chat template is suitable for training: prefix stability and ``{% generation %}`` marks.
+"""Checks of a chat template's suitability for training: prefix stability and ``{% generation %}`` marks.
 
-Two properties are checked, on conversations in which placeholders stand for the model's text:
+Two properties are checked on conversations with placeholders instead of the model's text:
 
 1. Each prompt must start with the previous prompt and output.  Otherwise training on several turns silently
    uses token ids that differ from the sampled ones.
@@ -47,7 +47,7 @@ class PrefixCase(NamedTuple):
     """The result of the test.
 
     * ``kept``: the next prompt starts with the previous prompt and output.
-    * ``broken``: the next prompt does not start with them.
+    * ``broken``: the next prompt does not start with the previous prompt and output.
     * ``refused``: the template cannot render the conversation.
     * ``opens``: turns without reasoning cannot occur, because every prompt opens reasoning.
     """
@@ -75,7 +75,7 @@ class PrefixCase(NamedTuple):
 
 
 class MaskMarks(NamedTuple):
-    """Whether ``{% generation %}`` marks each part of a turn; None for a part that is not rendered."""
+    """For each part of a turn, True if ``{% generation %}`` marks it, and None if it is not rendered."""
 
     answer: bool
     """The content; if the content is not marked, the training mask is all zeros."""
@@ -205,7 +205,7 @@ class _Check:
         return at, at + len(marks.closer)
 
     def covers(self, text: str, last: ChatMessage) -> bool | None:
-        """Return whether ``text`` in the last message is marked; None if the template leaves the text out."""
+        """Return whether ``text`` in the last message is marked, or None if the template leaves it out."""
         text_rendered, spans = self.rendered(last, thinking=True)
         at = text_rendered.find(text, text_rendered.find(QUESTION))
         return _covered(at, at + len(text), spans) if at >= 0 else None

@@ -1,4 +1,4 @@
-"""Reader for GGUF headers, which contain the chat template and the vocabulary of a model.
+"""Reader for GGUF headers, which contain a model's chat template and vocabulary.
 
 Layout of a header::
 
@@ -12,8 +12,7 @@ A string is stored as its length in bytes (u64), followed by UTF-8 text.  An arr
 the elements (u32), the number of elements (u64) and the elements.  All numbers in a file have the same byte
 order, which the version reveals: versions are small, so their first byte is zero only in big-endian order.
 
-The tensors after the header are never read.  So large files are read quickly, and a file that was truncated
-after the header is sufficient.
+The reader stops at the tensors, so it is fast for large files and accepts files that end after the header.
 
 A file may be untrusted, so every count and length is checked against a limit before use.  Values that are not
 needed are skipped.
@@ -75,7 +74,7 @@ def read_gguf(path: Path) -> Source:
         values = read_header(file, str(path))
     count = values.get("split.count")
     if isinstance(count, int) and count > 1 and _TOKENS not in values and values.get("split.no"):
-        raise UsageError(f"{path} is one of {count} parts: give the first part, {first_part(path).name}")
+        raise UsageError(f"{path} is one of {count} parts: pass the first part, {first_part(path).name}")
     source = source_of(values, str(path))
     return replace(source, file=path, weights=path, name=model_name(path))
 
@@ -98,7 +97,7 @@ def is_later_part(path: Path) -> bool:
 
 
 def source_of(values: Mapping[str, object], origin: str) -> Source:
-    """Build a source from the key-value pairs of a header, which Ollama's server also sends as JSON."""
+    """Build a source from the key-value pairs of a header.  Ollama's server sends such pairs as JSON."""
     templates = _templates(values)
     chosen = "tool_use" if "tool_use" in templates else "default"
     tokens = values.get(_TOKENS)
@@ -214,7 +213,7 @@ class _HeaderReader:
         return pairs
 
     def _value(self, kind: int, key: str) -> object:
-        """Read a value and return it; return None if unspool does not need the value."""
+        """Return the next value, or skip the value and return None if unspool does not need it."""
         if kind == _ARRAY:
             return self._array(key)
         if kind == _STRING:
@@ -276,7 +275,7 @@ class _HeaderReader:
         data = self._file.read(count)
         if len(data) < count:
             raise TruncatedHeader(
-                f"{self._origin} ends inside its GGUF header: download it again, or give the whole header "
+                f"{self._origin} ends inside its GGUF header: download it again, or pass the whole header "
                 "(nothing after the header is needed)"
             )
         return data

@@ -1,7 +1,7 @@
 """Lookup of models by name in the Hugging Face cache.
 
-The cache has a directory ``models--ORG--NAME`` for each model.  In this directory, ``refs`` has a file for
-each branch, which contains the branch's commit, and ``snapshots`` has a directory for each commit.
+The cache has a directory ``models--ORG--NAME`` for each model.  In this directory, ``refs`` has a file with
+the commit of each branch, and ``snapshots`` has a directory for each commit.
 """
 
 from __future__ import annotations

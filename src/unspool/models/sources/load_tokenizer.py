@@ -1,4 +1,4 @@
-"""Loading of tokenizer files: ``tokenizer.json``, and ``tekken.json`` for Mistral's models."""
+"""Loading of tokenizer files: ``tokenizer.json`` and, for Mistral's models, ``tekken.json``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ...errors import UsageError
 
 _EXTRAS: Final = {"tokenizer.json": "tokenizers", "tekken.json": "mistral"}
-"""Mapping from tokenizer files to extras; ``unspool[EXTRA]`` installs the package that loads the file."""
+"""Mapping from each tokenizer file to the extra (``unspool[EXTRA]``) that installs the package for this file.
+"""
 
 
 def find_tokenizer_file(directory: Path) -> Path | None:

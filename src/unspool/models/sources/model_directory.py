@@ -14,7 +14,7 @@ from .source import Source, is_template, token_texts
 
 NO_TEMPLATE: Final = "not a chat template: it contains no {{ }} or {% %}"
 _DEFAULT_QUANTISATION: Final = "Q4_K_M"
-"""The quantisation to prefer if a directory has several GGUF files; other tools also prefer this one."""
+"""The quantisation to prefer if a directory has several GGUF files, as in other tools."""
 
 
 def from_file(path: Path) -> Source:
@@ -22,7 +22,7 @@ def from_file(path: Path) -> Source:
     if path.suffix == ".gguf" or _begins_with_magic(path):
         return read_gguf(path)
     if path.name in ("tokenizer.json", "config.json", "generation_config.json", "tekken.json"):
-        raise UsageError(f"{path} does not contain a chat template: give the model directory, {path.parent}")
+        raise UsageError(f"{path} does not contain a chat template: pass the model directory, {path.parent}")
     if path.suffix != ".json":
         text = read_text(path)
         if not is_template(text):
@@ -55,7 +55,7 @@ def from_directory(path: Path, quantisation: str = "") -> Source:
             f"{path} has no chat template: add chat_template.jinja, or the field chat_template in "
             "tokenizer_config.json (a base model has none; use the instruct model's template)"
         )
-    # For requests with tools, Transformers uses the template tool_use if there is one.
+    # For requests with tools, Transformers uses the template named tool_use if it exists.
     origin = "additional_chat_templates/tool_use.jinja"
     if origin not in templates:
         origin = next(iter(templates))
@@ -113,7 +113,7 @@ def find_gguf(path: Path, quantisation: str = "") -> Path | None:
 
 
 def _end_ids(path: Path, model: Mapping[str, object]) -> tuple[int, ...] | None:
-    """Return the end token ids from ``generation_config.json`` or, if they are not there, from ``model``.
+    """Return the end token ids from ``generation_config.json``; by default, return those in ``model``.
 
     :param model: the model configuration, ``config.json``.
     """
@@ -149,5 +149,5 @@ def from_config(config: Mapping[str, object], origin: str) -> Source:
         template = named.get(chosen)
         others = {f"the template {name!r}": text for name, text in named.items() if name != chosen}
     if not isinstance(template, str):
-        raise UsageError(f"{origin} has no field chat_template: add it, or give the chat template itself")
+        raise UsageError(f"{origin} has no field chat_template: add it, or pass the chat template itself")
     return Source(template, origin, token_texts(config), config, others=others)

@@ -1,4 +1,4 @@
-"""Reading of Ollama's models by name, and of Modelfiles.
+"""Reading of Modelfiles, and of Ollama models by name.
 
 ``models/manifests/HOST/NAMESPACE/MODEL/TAG`` is a JSON file that lists the digests of a model's layers.
 ``models/blobs`` contains the layers: the weights (a GGUF file), the template (a Go template), the parameters,
@@ -37,7 +37,7 @@ _GO: Final = re.compile(r"\{\{-?\s*(?:\.[A-Z]|\$\w*\s*:?=|\$\.|(?:if|range|with)
 
 
 def is_go_template(text: str) -> bool:
-    """Return whether text is a Go template, as opposed to a Jinja template."""
+    """Return whether text is a Go template and not a Jinja template."""
     return _GO.search(text) is not None
 
 
@@ -96,8 +96,8 @@ def _from_manifest(manifest: Mapping[str, object], blobs: Path, name: str) -> So
 def _layers(manifest: Mapping[str, object], blobs: Path) -> Iterator[tuple[str, Path]]:
     """Yield the kind and the path of each layer file that exists, in reverse order.
 
-    The caller makes a dictionary of the pairs, in which later pairs replace earlier ones.  Because of the
-    reverse order, the dictionary contains the first layer of each kind.
+    The caller converts the pairs to a dictionary, in which later pairs replace earlier ones.  So the reverse
+    order keeps the first layer of each kind.
     """
     entries = manifest.get("layers")
     listed = [("config", manifest.get("config"))]
@@ -163,7 +163,7 @@ def _unquoted(text: str) -> str:
 
 
 def _base_model(name: str, origin: str, directory: Path) -> Source:
-    """Return the source for a Modelfile's base model, which is named by a path or by a model name."""
+    """Return the source for a Modelfile's base model, given as a path or a model name."""
     path = Path(name).expanduser()
     if not path.is_absolute():
         path = directory / path

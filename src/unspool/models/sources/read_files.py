@@ -17,7 +17,7 @@ def read_json(path: Path) -> dict[str, object]:
 def json_object(text: str, origin: str) -> dict[str, object]:
     """Parse text as a JSON object.
 
-    :param origin: description of the source of the text, for error messages.
+    :param origin: a description of where the text comes from, for error messages.
     """
     try:
         value = json.loads(text)
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: give a chat template or JSON, not weights") from error
+        raise UsageError(f"{path} is not UTF-8 text: pass a chat template or JSON, not weights") from error
 
 
 def is_directory(path: Path) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from ...dialects.model_names import known_model
 from ...errors import UsageError
 from .gguf import MAGIC, read_header, source_of
 from .hub_cache import cache_directory, from_hub, snapshot_in
@@ -90,15 +91,25 @@ def find_source(text: str) -> Source:
     ollama = " or ".join(map(str, models_directories()))
     raise UsageError(
         f"{text} does not exist: it is not a path, not a model in the Hugging Face cache "
-        f"({cache_directory()}) and not a model of Ollama ({ollama}). Download it, or give {_VALID_SOURCES}"
+        f"({cache_directory()}) and not a model of Ollama ({ollama}). Download it, or pass "
+        f"{_VALID_SOURCES}{_dialect_by_name(text)}"
     )
+
+
+def _dialect_by_name(name: str) -> str:
+    """Return a sentence with the dialect that a model's name suggests; an empty string if there is none."""
+    known = known_model(name)
+    if known is None:
+        return ""
+    dialect = known.dialect.name
+    return f". Its name suggests the dialect {dialect}: run `unspool dialects {name}` for the reason"
 
 
 def _is_path(path: Path) -> bool:
     try:
         return path.exists() or path.is_absolute() or path.suffix in _SUFFIXES
     except OSError:
-        return True  # the name is too long, for example: opening the file will report it
+        return True  # for example, the name is too long; opening the file will report the error
 
 
 def _from_path(path: Path) -> Source:
@@ -108,9 +119,9 @@ def _from_path(path: Path) -> Source:
         if path.is_file():
             return _from_file(path)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}: give {_VALID_SOURCES}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}: pass {_VALID_SOURCES}") from error
     reason = "is neither a file nor a directory" if path.exists() else "does not exist"
-    raise UsageError(f"{path} {reason}: give {_VALID_SOURCES}")
+    raise UsageError(f"{path} {reason}: pass {_VALID_SOURCES}")
 
 
 def _from_file(path: Path) -> Source:
@@ -147,7 +158,7 @@ def from_stream(file: BinaryIO, origin: str) -> Source:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{origin} is neither UTF-8 text nor a GGUF file; give {_VALID_SOURCES}") from error
+        raise UsageError(f"{origin} is neither UTF-8 text nor a GGUF file; pass {_VALID_SOURCES}") from error
     if text.lstrip().startswith("{") and not text.lstrip().startswith(("{{", "{%", "{#")):
         return from_config(json_object(text, origin), origin)
     return _from_text(text, origin, Path())
@@ -165,7 +176,7 @@ def _from_text(text: str, origin: str, directory: Path) -> Source:
 
 
 class _PrefixedStream:
-    """Stream that first returns bytes that were already read from a file, and then the rest of the file."""
+    """Stream that returns bytes that were already read from a file, and then the rest of the file."""
 
     def __init__(self, begin: bytes, file: BinaryIO) -> None:
         self._begin = begin

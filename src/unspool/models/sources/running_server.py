@@ -12,7 +12,7 @@ vllm       ``/v1/models``, ``/version``,       the path of the model, and the
            ``/tokenizer_info``                 tokenizer if the server allows it
 =========  ==================================  ==================================
 
-If the server reports a model that is also on this machine, the model's files are read, too.
+If the reported model exists on this machine, its files are read, too.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def from_server(address: str, *, key: str | None = None) -> Source:
         raise UsageError(f"{server.url} does not answer ({server.last_error}): is the server running there?")
     raise UsageError(
         f"{server.url} is not a vLLM, SGLang, llama.cpp or Ollama server that reports its model"
-        f"{f' ({server.last_error})' if server.last_error else ''}: give the model's files instead"
+        f"{f' ({server.last_error})' if server.last_error else ''}: pass the model's files instead"
     )
 
 
@@ -82,14 +82,14 @@ class _Server:
             parts = urlsplit(url)
             self._host, self._port = parts.hostname or "", parts.port
         except ValueError as error:
-            raise UsageError(f"{url}: {error}: give an address such as http://127.0.0.1:8000") from error
+            raise UsageError(f"{url}: {error}: pass an address such as http://127.0.0.1:8000") from error
         self.url = url.replace(f"{parts.netloc.rpartition('@')[0]}@", "", 1) if "@" in parts.netloc else url
         """The address for messages, without user name and password."""
         self.is_local = self._host in _LOCAL
-        """True if the server runs on this machine; then the paths that it reports can be read."""
+        """True if the server runs on this machine, so that the paths in its reports can be read."""
         self.answered = False
         self.last_error = ""
-        """The last error, to be shown to the user."""
+        """The last error, for messages to the user."""
         self._secure = parts.scheme == "https"
         self._path = parts.path.rstrip("/")
         self._key = key
@@ -132,7 +132,7 @@ class _Server:
                     self.last_error = f"it requires an API key: set {KEY}"
                 elif 300 <= response.status < 400:
                     location = self._without_key(response.headers.get("location", ""))
-                    self.last_error = f"it redirects to {location}: give that address if you trust it"
+                    self.last_error = f"it redirects to {location}: pass that address if you trust it"
                 return response.status, response.read(_MAX_RESPONSE_BYTES) if response.status == 200 else b""
             finally:
                 timer.cancel()
@@ -216,7 +216,7 @@ def _ollama(server: _Server, model: str) -> Source | None:
 
 
 def _only_model(server: _Server) -> str:
-    """Return the name of the only loaded model or, if no model is loaded, of the only downloaded model."""
+    """Return the only loaded model's name or, if no model is loaded, the only downloaded model's name."""
     names: list[str] = []
     for path in ("/api/ps", "/api/tags"):
         listed = (server.get(path) or {}).get("models")
@@ -287,7 +287,7 @@ def _vllm(server: _Server, model: str) -> Source | None:
 
 
 def _local_files(server: _Server, *paths: str) -> Source:
-    """Return the source for the first of these paths or model names that exists on this machine."""
+    """Return the source for the first reported path or model name that exists on this machine."""
     for path in filter(None, paths):
         try:
             if server.is_local and Path(path).is_absolute() and is_directory(Path(path)):

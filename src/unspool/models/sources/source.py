@@ -1,4 +1,4 @@
-"""``Source``, which holds everything known about a model, such as its chat template and special tokens."""
+"""``Source``: all available information about a model, such as its chat template and special tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token
 
 
 class Vocabulary:
-    """The tokens that a tokenizer matches as a whole, such as special tokens; ordinary tokens are left out.
+    """The tokens that a tokenizer matches as a whole, such as special tokens, but no ordinary tokens.
 
     These tokens are sufficient for planning a request, so no tokenizer package is needed.
     """
@@ -26,7 +26,7 @@ class Vocabulary:
         self._special = frozenset(special)
 
     def token_bytes(self, id: int) -> bytes:
-        """Raise ``KeyError``: this vocabulary lacks ordinary tokens, so it does not know their bytes."""
+        """Raise ``KeyError``, because this vocabulary does not contain the bytes of ordinary tokens."""
         raise KeyError(id)
 
     def special_tokens(self) -> Mapping[int, str]:
@@ -39,7 +39,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Everything known about a model, and where this information was found."""
+    """All available information about a model, and the origin of this information."""
 
     template: str
     """The chat template; empty if there is none."""

@@ -26,7 +26,7 @@ def load_vocabulary(model: Source) -> Vocabulary | None:
 
 
 def _vocabulary(origin: str, entries: Sequence[tuple[int, str, bool]]) -> Vocabulary:
-    # Some tokenizers add runs of whitespace as tokens.  They are ordinary text, so they are left out.
+    # Some tokenizers add runs of whitespace as tokens.  Such tokens are ordinary text, so leave them out.
     tokens = {id: text for id, text, _ in entries if text.replace("\u2581", " ").strip()}
     return Vocabulary(origin, tokens, (id for id, _, special in entries if special))
 
@@ -36,7 +36,7 @@ def _added_tokens(path: Path) -> list[tuple[int, str, bool]]:
     key = '"added_tokens":'
     at = text.find(key)
     try:
-        # Decode only the list of added tokens.  It comes before the vocabulary, which may be twenty megabytes
+        # Decode only the list of added tokens, and not the vocabulary after it, which may be twenty megabytes
         # of JSON.
         entries = json.JSONDecoder().raw_decode(text[at + len(key) :].lstrip())[0] if at >= 0 else []
     except ValueError:

@@ -21,7 +21,7 @@ export async function fromHash(hash) {
     const state = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(data));
     return state && typeof state === "object" && !Array.isArray(state) ? state : null;
   } catch {
-    return null;  // the link was cut, or is not one of ours
+    return null;  // the link is truncated or invalid
   }
 }
 

@@ -33,12 +33,12 @@ const state = {
   view: "events",
 };
 let start;
-let seen = null;  // the answer that is shown; null if there is none for this text
+let seen = null;  // the displayed answer; null if this text has no answer yet
 let loading = !served;
 let playing = false;
 let tokenizer = null;
 
-// -- requests: one at a time; of the requests that arrive meanwhile only the last one is sent
+// -- requests: one at a time; while one runs, only the latest of the new ones is kept
 
 let asking = null;
 let asked = null;
@@ -63,7 +63,7 @@ function refresh(extra = {}) {
 
 const isCurrent = (question) => question.text === state.text && question.dialect === state.dialect;
 
-/** Sets the text, and removes what is shown of the previous one. */
+/** Sets the text, and clears the results of the previous text. */
 function setText(text) {
   state.text = text;
   seen = null;
@@ -114,7 +114,7 @@ function showView() {
 
 async function showLabels() {
   if (state.view !== "tokens") return;
-  if (!tokenizer) return showTokens($("view"), { error: "Drop the model's tokenizer.json to see what every token is." });
+  if (!tokenizer) return showTokens($("view"), { error: "Drop the model's tokenizer.json to label every token." });
   const question = { ask: "labels", ...state, view: undefined, tokenizer_json: tokenizer };
   const answer = await ask(question);
   if (isCurrent(question) && state.view === "tokens") showTokens($("view"), answer);
@@ -142,7 +142,7 @@ function changed() {
   return Object.fromEntries(Object.entries(state).filter(([key, value]) => JSON.stringify(value) !== same[key]));
 }
 
-/** Shows the output of a link or of another page; missing fields get their default values. */
+/** Shows an output from a link or from another page; missing fields get their default values. */
 export function open(other) {
   pause();
   const known = { dialect: "hermes", text: "", tools: start.tools, policies: {}, prompt: null };
@@ -315,18 +315,18 @@ function copies() {
 // -- colours
 
 function theme() {
-  const told = { "": "system", light: "light", dark: "dark" };
+  const labels = { "": "system", light: "light", dark: "dark" };
   const choose = (name) => {
     document.documentElement.dataset.theme = name;
-    $("theme").setAttribute("aria-label", `Colours: ${told[name]}`);
-    $("theme").title = `Colours: ${told[name]}`;
+    $("theme").setAttribute("aria-label", `Colours: ${labels[name]}`);
+    $("theme").title = `Colours: ${labels[name]}`;
     $("theme").textContent = { "": "◐", light: "☀", dark: "☾" }[name];
   };
   let now = "";
   try {
     now = localStorage.getItem("unspool-theme") ?? "";
   } catch {}  // the browser may block storage
-  choose(now in told ? now : "");
+  choose(now in labels ? now : "");
   $("theme").onclick = () => {
     now = { "": "light", light: "dark", dark: "" }[now];
     choose(now);

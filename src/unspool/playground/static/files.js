@@ -3,7 +3,7 @@
 import { ask } from "./python.js";
 import { make } from "./views.js";
 
-const FIRST = 1 << 22;  // bytes of a GGUF to read first; its header may be longer
+const FIRST = 1 << 22;  // bytes to read first from a GGUF, whose header may be longer
 const MOST = 1 << 27;
 
 const found = document.getElementById("found");
@@ -53,7 +53,7 @@ function isTokenizer(text) {
   }
 }
 
-/** Sends only the header of a GGUF.  Its length is not known in advance, so the size grows until it fits. */
+/** Sends only the start of a GGUF, with more and more bytes until the start contains the whole header. */
 async function detectGguf(file) {
   for (let size = FIRST; ; size *= 4) {
     const answer = await ask({ ask: "detect", name: file.name, base64: await base64(file.slice(0, size)) });

@@ -2,7 +2,7 @@
 
 export const served = document.documentElement.hasAttribute("data-served");
 
-/** Headers for the gateway; the page of the gateway adds its key here. */
+/** Headers for requests to the gateway, to which the gateway's page adds its key. */
 export const gateway = { headers: () => ({}) };
 
 let worker;

@@ -1,4 +1,4 @@
-// The raw output: a text area, and under it the same text in the colours of its spans.
+// The raw output: a text area, and below it the same text, coloured by spans.
 //
 // The colours are CSS highlights over one text node.  So a step changes no elements, only one
 // range for each span.
@@ -41,7 +41,7 @@ function write(text) {
   unpaint();
 }
 
-/** Removes all colours and diagnostics: those of another text have no meaning. */
+/** Removes all colours and diagnostics, because they belong to the previous text. */
 function unpaint() {
   for (const highlight of highlights.values()) highlight.clear();
   marks.replaceChildren();
@@ -83,7 +83,7 @@ export function paint(answer, follow) {
   if (follow) reveal(answer.fed);
 }
 
-/** Puts a caret with a description under the place of each diagnostic. */
+/** Puts a caret with a description under the position of each diagnostic. */
 function mark(diagnostics) {
   marks.replaceChildren(
     ...diagnostics.map((diagnostic) => {

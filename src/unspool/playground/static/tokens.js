@@ -1,4 +1,4 @@
-// Tokenization of a text with a tokenizer.json; it runs in the worker, so the page stays responsive.
+// Tokenization of a text with a tokenizer.json, in the worker, so that the page stays responsive.
 
 import { Tokenizer } from "./tokenizers.mjs";
 

@@ -56,7 +56,7 @@ export function showMessage(root, message, reason = "The policies treat this out
   );
 }
 
-/** Shows the diagnostics, with a caret under the place; calls `onChoose(diagnostic)` on a click. */
+/** Shows the diagnostics, each with a caret under its position; calls `onChoose(diagnostic)` on a click. */
 export function showDiagnostics(root, diagnostics, onChoose) {
   root.hidden = !diagnostics.length;
   root.replaceChildren(

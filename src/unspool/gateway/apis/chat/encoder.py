@@ -27,10 +27,10 @@ class ChatEncoder(ResponseEncoder):
     ) -> None:
         super().__init__(request, model, readers, options)
         self._streams: list[ChatStream] = []
-        """One encoder per choice; it creates the chunks of that choice."""
+        """One encoder per choice, which creates the chunks of that choice."""
         self._exposes_tokens = self.exposes_tokens()
         self._head = b""
-        """Encoded JSON with which every chunk starts: the fields before ``choices``.
+        """Encoded start of every chunk: the JSON fields before ``choices``.
 
         These fields are the same in all chunks and longer than most deltas, so they are encoded only once.
         """

@@ -18,7 +18,7 @@ from ..validation import string_at
 Block = Mapping[str, Any]
 
 _VENDOR_BLOCKS: Final = ("server_tool_use", "mcp_tool_use", "mcp_tool_result", "container_upload")
-"""Types of the content blocks that belong to tools that only Anthropic can run."""
+"""Content block types of tools that only Anthropic can run."""
 
 
 class MessageHistory:
@@ -113,7 +113,7 @@ class MessageHistory:
             case "compaction":
                 return self._content(block.get("content"), f"{where}.content")
             case str(kind) if kind in _VENDOR_BLOCKS or kind.endswith("_tool_result"):
-                self.ignored.append(f"{kind} in a conversation: only its vendor can run it")
+                self.ignored.append(f"{kind} in a conversation: only the API's vendor can run such tools")
                 return []
             case kind:
                 raise unknown_block(kind, where)

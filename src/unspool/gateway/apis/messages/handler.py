@@ -14,7 +14,7 @@ from ...http.failure import Failure
 from ...http.json_encoding import encode_line
 from ...http.request_body import BodyReader
 from ...http.thread_pools import RunWork, WorkerPools
-from ...state.messages_api_history import MessageThread, keep_turn, resume
+from ...state.messages_api_conversations import MessageThread, keep_turn, resume
 from ...state.store import Store
 from .encoder import MessagesEncoder
 from .request import read_messages_request

@@ -21,10 +21,10 @@ from .tools import MessageTool, read_tools
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
 _BILLING: Final = re.compile(r"x-anthropic-billing-header:[^\n]*\n*")
-"""Billing line that an agent adds at the start of its system prompt.
+"""Pattern for the billing line that some agents put at the start of their system prompt.
 
-The line changes with every session, so the gateway removes it: otherwise no two sessions would share a
-cached prefix.
+The line differs between sessions.  The gateway removes it, because sessions with different lines could not
+share the cached start of the prompt.
 """
 
 

@@ -1,1 +1,1 @@
-"""Ollama's API: ``/api/chat``, ``/api/generate``, ``/api/embed`` and the endpoints about models."""
+"""Ollama's API: ``/api/chat``, ``/api/generate``, ``/api/embed`` and the endpoints that describe models."""

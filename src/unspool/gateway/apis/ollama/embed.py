@@ -32,7 +32,7 @@ class _Embed(msgspec.Struct):
 
 class _Vector(msgspec.Struct):
     embedding: msgspec.Raw
-    """JSON array of numbers, still encoded as the upstream sent it."""
+    """JSON array of numbers, exactly as the upstream encoded it."""
     index: int = 0
 
 

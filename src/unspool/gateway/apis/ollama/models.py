@@ -1,4 +1,4 @@
-"""Handlers for Ollama's endpoints about models and about the server's version."""
+"""Handlers for Ollama's endpoints that describe models, and for ``/api/version``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class OllamaModels:
         await exchange.respond(200, encode_line({"models": models}))
 
     async def running(self, exchange: Exchange) -> None:
-        """Send the list of loaded models: all models, because the gateway never unloads one."""
+        """Send the list of loaded models, which contains all models because the gateway never unloads one."""
         models = [
             {**_summary(one.model), "expires_at": _time(time.time() + 3600), "size_vram": 0}
             for one in self._models.all

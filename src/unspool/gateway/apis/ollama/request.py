@@ -167,7 +167,7 @@ def _content(text: str | None, images: Sequence[str] | None) -> str | list[dict[
 
 
 def _data_url(image: str) -> str:
-    """Return a data URL for a base64 image; the first characters of the data show the image's type."""
+    """Return a data URL for a base64 image; detect the image's type from the first characters of the data."""
     kinds = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}
     kind = next((kind for start, kind in kinds.items() if image.startswith(start)), "png")
     return f"data:image/{kind};base64,{image}"
@@ -208,7 +208,7 @@ def _read_messages(messages: Sequence[_Message]) -> list[dict[str, Any]]:
 
 
 class _OpenCalls:
-    """Calls of an assistant message that have no result yet."""
+    """An assistant message's tool calls that have no result yet."""
 
     def __init__(self, calls: Sequence[tuple[str, str]]) -> None:
         self._ids = {number: id for number, (id, _) in enumerate(calls)}
@@ -219,9 +219,9 @@ class _OpenCalls:
             self._by_name.setdefault(name, deque()).append(number)
 
     def take(self, id: str | None, name: str | None) -> str | None:
-        """Remove the first call with this id or this name that has no result yet, and return the call's id.
+        """Remove the first open call with this id or name, and return its id; return None if there is none.
 
-        If both arguments are None, any call matches.  The result is None if no call matches.
+        If both arguments are None, take the first open call.
         """
         if id is None and name is None:
             number = next(iter(self._ids), None)
@@ -231,7 +231,7 @@ class _OpenCalls:
         return None if number is None else self._ids.pop(number)
 
     def _first(self, numbers: deque[int] | None) -> int | None:
-        """Return the first of these call numbers whose call has no result yet, or None."""
+        """Drop the numbers of calls that have a result; return the first number left, or None."""
         while numbers and numbers[0] not in self._ids:
             numbers.popleft()
         return numbers[0] if numbers else None
@@ -240,10 +240,10 @@ class _OpenCalls:
 def _read_result(message: _Message, open_calls: _OpenCalls, place: str) -> dict[str, Any]:
     id = open_calls.take(message.tool_call_id or None, message.tool_name or None)
     if id is None:
-        given = message.tool_call_id or message.tool_name
+        reference = message.tool_call_id or message.tool_name
         problem = (
-            f"{given!r} does not match any open call"
-            if given
+            f"{reference!r} does not match any open call"
+            if reference
             else "no earlier call is waiting for this result"
         )
         raise invalid(f"{place}: {problem}", place)

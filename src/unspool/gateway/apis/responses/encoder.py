@@ -23,7 +23,7 @@ class ResponsesEncoder(ResponseEncoder):
     ) -> None:
         super().__init__(request, model, readers, options)
         self._response: Any = None
-        """Complete response of a stream; set when the stream is closed."""
+        """Complete response, built at the end of a stream."""
         self._stream = ResponsesStream(
             readers[0].planned,
             model=model,
@@ -56,7 +56,7 @@ class ResponsesEncoder(ResponseEncoder):
 
     def failing(self, failure: Failure) -> bytes:
         self._stream.usage = None
-        # Clients know only a few error codes, so every other failure is reported as a server error.
+        # Clients know only a few error codes, so report all failures except rate limits as server errors.
         code = "rate_limit_exceeded" if failure.kind == "rate_limit" else "server_error"
         return named_events(self._stream.fail(code, failure.message))
 

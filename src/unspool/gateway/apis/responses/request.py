@@ -1,8 +1,7 @@
 """Conversion of Responses request bodies to generation requests.
 
-Input items become messages.  A reasoning item becomes one assistant message together with the message and
-the calls that follow it.  The output of a call becomes a message with the role ``tool``.  ``tools.py``
-converts the tools.
+Input items become messages.  A reasoning item and the text and calls that follow it become one assistant
+message.  The output of a call becomes a message with the role ``tool``.  ``tools.py`` converts the tools.
 """
 
 from __future__ import annotations
@@ -255,8 +254,7 @@ class _ItemConverter:
         self._turn: dict[str, Any] | None = None
         """Assistant message that is being built from consecutive items; None if there is none."""
         self._texts: list[str] = []
-        """Texts of the message that is being built; joined only at its end, because there may be many.
-        """
+        """Texts of the message that is being built, joined when the message is complete."""
 
     def finish(self) -> list[dict[str, Any]]:
         """Complete the message that is being built, if there is one, and return all messages."""
@@ -283,7 +281,7 @@ class _ItemConverter:
                     }
                 )
             case str() if kind in _VENDOR_ITEMS:
-                self.ignored.append(f"{kind} in a conversation: only its vendor can run it")
+                self.ignored.append(f"{kind} in a conversation: only the API's vendor can run such tools")
             case _:
                 raise invalid(f"{place}.type is {kind!r}, which is not supported", f"{place}.type")
 
@@ -316,9 +314,7 @@ class _ItemConverter:
         if isinstance(encrypted, str) and encrypted:
             decrypted = None if self._seal is None else self._seal.open(encrypted)
             if decrypted is None:
-                self.ignored.append(
-                    "encrypted_content: it was encrypted with another key or for another user"
-                )
+                self.ignored.append("encrypted_content: encrypted with another key or for another user")
             text = text if decrypted is None else decrypted
         # Reasoning is the first part of a message, so reasoning after other output starts a new message.
         has_output = self._texts or (self._turn or {}).keys() & {"reasoning_content", "tool_calls"}

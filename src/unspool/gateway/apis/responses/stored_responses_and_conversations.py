@@ -97,7 +97,7 @@ class StoredObjects:
         raise invalid("only background responses can be cancelled; this gateway has none")
 
     async def input_items(self, exchange: Exchange) -> None:
-        """Send the list of a response's input items: those of its own request, and all earlier ones."""
+        """List all items that precede a response: those of earlier turns, then those of its own request."""
         stored = await self._find(exchange, RESPONSE)
         head = await self._decode_head(exchange, stored)
         own = await self._store.rows(exchange.tenant, exchange.path_param("id"), 0, head["input"])

@@ -56,14 +56,14 @@ class ResponseTools:
         self.custom: list[str] = []
         """Names of free-form tools."""
         self.namespaces: dict[str, tuple[str, str]] = {}
-        """Namespace and short name of each tool in a namespace, keyed by the name that the model sees."""
+        """Namespace and short name of each namespaced tool, keyed by the name that the model sees."""
         self.ignored: list[str] = []
         """Log entries for ignored tools, each with the reason."""
         self._hosted = hosted
         self._names: set[str] = set()
         """Names of all functions."""
         self._by_short_name: dict[str, list[str]] = {}
-        """Names that the model sees, keyed by the tool's short name in its namespace."""
+        """Names that the model sees, keyed by short name (the tool's name within its namespace)."""
         self._by_namespace: dict[str, list[str]] = {}
         """Names that the model sees, keyed by namespace."""
 
@@ -76,7 +76,7 @@ class ResponseTools:
                 self._add_namespace(tool, place)
             case str(kind) if self._hosted == "ignore":
                 unsupported = kind in _UNSUPPORTED_CLIENT_TOOLS
-                why = "offer a function in its place" if unsupported else "only its vendor can run it"
+                why = "offer a function instead" if unsupported else "only its vendor can run it"
                 self.ignored.append(f"the tool {kind}: {why}")
             case kind:
                 raise invalid(
@@ -148,11 +148,11 @@ class ResponseTools:
         inner = {"mode": choice.get("mode", "auto"), "tools": [_named(name) for name in names]}
         return {"type": "allowed_tools", "allowed_tools": inner}
 
-    def _find_name(self, one: Mapping[str, Any]) -> object:
-        """Return the tool's name as the model sees it; in ``one``, the namespace may be missing."""
-        name = one.get("name")
-        if one.get("namespace"):
-            return join_name(str(name), one["namespace"])
+    def _find_name(self, reference: Mapping[str, Any]) -> object:
+        """Return the name under which the model sees a tool; the reference may omit the tool's namespace."""
+        name = reference.get("name")
+        if reference.get("namespace"):
+            return join_name(str(name), reference["namespace"])
         if not isinstance(name, str) or name in self._names:
             return name
         names = self._by_short_name.get(name, [])

@@ -1,4 +1,4 @@
-// Conversion of a conversation to a request for each of the three APIs, and of stream events to an answer.
+// Functions for each of the three APIs: they convert a conversation to a request, and stream events to an answer.
 //
 // A turn is {role: "user", text}, {role: "tool", id, text}, or the model's
 // {role: "assistant", reasoning, text, calls: [{id, name, arguments}]}.

@@ -1,4 +1,4 @@
-// Panel: a chat with a model, with tools that the user defines, and both streams side by side.
+// Panel: a chat with a model.  The user can define tools, and sees the model's output beside the client's events.
 
 import { APIS, emptyAnswer } from "./served-apis.js";
 import { detail } from "./served-detail.js";
@@ -111,7 +111,7 @@ class Chat {
     event.preventDefault();
     const text = this.text.value.trim();
     if (!text || this.#stop || this.#readTools() === null) return;
-    // Remove messages without an answer, so that they are not sent again.
+    // Remove messages that have no answer, so that they are not sent again.
     while (this.#turns.at(-1)?.role === "user") this.#turns.pop();
     this.#turns.push({ role: "user", text });
     this.log.append(el("li.served-user", {}, text));
@@ -231,7 +231,7 @@ class Chat {
       event.preventDefault();
       calls.forEach(({ id }, at) => this.#turns.push({ role: "tool", id, text: inputs[at].value }));
       item.replaceChildren(...inputs.map((input, at) => el("pre", {}, `${calls[at].name} → ${input.value}`)));
-      // If every answer must be a tool call, the model can never answer with text.
+      // Now that the tools have run, let the model answer with text.
       if (this.choice.value === "required") this.choice.value = "auto";
       this.#answer();
     });

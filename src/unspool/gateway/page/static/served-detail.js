@@ -58,14 +58,14 @@ function playable(choice, request) {
 export function plan(request) {
   const decided = request.plan;
   if (!decided) return null;
-  const { prompt, prompt_length: length, told } = decided;
+  const { prompt, prompt_length: length, told: upstreamRequest } = decided;
   return fold(
     "Plan and upstream request",
     false,
     el("dl.served-why", {}, ...Object.entries(decided.why).flatMap(([name, why]) => [el("dt", {}, name), el("dd", {}, why)])),
     ...decided.warnings.map((warning) => el("p.served-problem", {}, warning)),
     el("h5", {}, "Upstream request"),
-    el("pre", { tabindex: "0" }, told === null ? "not stored" : pretty(told)),
+    el("pre", { tabindex: "0" }, upstreamRequest === null ? "not stored" : pretty(upstreamRequest)),
     el("h5", {}, prompt === null ? "Prompt: rendered by the upstream" : `Prompt, ${length.toLocaleString()} characters`),
     prompt !== null && el("pre", { tabindex: "0" }, prompt),
   );

@@ -22,7 +22,7 @@ export function modelPanel(about) {
 
   choice.addEventListener("change", show);
   const element = el("div.served-panel", {}, about.models.length > 1 && choice, shown);
-  // Load the report when the panel is first visible, because the doctor takes a second.
+  // Load the report only when the panel is first visible, because the gateway takes a second to create it.
   new IntersectionObserver(([entry], observer) => {
     if (entry.isIntersecting) {
       observer.disconnect();
@@ -38,7 +38,7 @@ function report(found) {
   const constraint = kinds.length ? `can be constrained by ${kinds.join(" or ")}` : "cannot be constrained";
   return [
     el("p.served-lead", {}, el("b", {}, found.name), " writes tool calls as ", el("code", {}, found.dialect), `, chosen ${found.chosen}.`),
-    el("p", {}, `Its output ${constraint}; tools are shown ${found.tools_shown}.`),
+    el("p", {}, `Its output ${constraint}; tools are added to the prompt ${found.tools_shown}.`),
     found.why_no_doctor && el("p.served-hint", {}, found.why_no_doctor),
     ...(doctor ? diagnosis(doctor) : []),
   ].filter(Boolean);

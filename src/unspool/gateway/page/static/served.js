@@ -9,7 +9,7 @@ import { requestsPanel } from "./served-requests.js";
 
 let about = null;
 
-/** Returns whether the page may use the gateway; if not, adds a panel with the reason or for an API key. */
+/** Returns whether the page may use the gateway; if not, adds a panel that shows the reason or asks for an API key. */
 export async function admitted({ addPanel, gateway }) {
   document.head.append(el("link", { rel: "stylesheet", href: "served.css" }));
   gateway.headers = () => (key.get() ? { authorization: `Bearer ${key.get()}` } : {});
