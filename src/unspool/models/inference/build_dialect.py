@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...dialects import Dialect, Names, Prompt, Section
+from ...dialects import Dialect, Prompt, Section, Writing
 from .found_calls import Reading
 from .placeholder_characters import to_template
 from .surroundings import Layout
@@ -20,12 +20,12 @@ def build_dialect(name: str, reading: Reading, layout: Layout, wrappers: FoundWr
             name=name,
             call=(to_template(layout.call),),
             section=_sections(layout),
-            sep=(to_template(layout.separator),),
             param=(to_template(reading.param),) if reading.param else (),
             args=reading.args,
             envelope=reading.envelope,
             values=reading.values,
-            names=Names(first_index=layout.first_index),
+            writing=Writing(before_calls=_newlines(layout.glue), between_calls=layout.separator),
+            habits=replace(reading.habits, first_index=layout.first_index),
         ),
         build_without_calls(name, wrappers, stop),
     )
@@ -39,7 +39,7 @@ def build_without_calls(name: str, wrappers: FoundWrappers, stop: str) -> Dialec
         reasoning=tuple(map(_wrapper, wrappers.reasoning)),
         content=tuple(map(_wrapper, wrappers.content)),
         stop=(stop,) if stop else (),
-        prompt=Prompt(start=seeds[0].opener) if seeds else Prompt(),
+        prompt=Prompt(ends=(seeds[0].opener,), opens_message=True) if seeds else Prompt(),
     )
 
 
@@ -58,14 +58,19 @@ def _wrapper(found: FoundWrapper) -> str:
     return f"{to_template(found.opener)}{{text}}{to_template(found.closer)}"
 
 
+def _newlines(glue: str) -> str:
+    return glue if not glue.strip("\n") else ""
+
+
 def _sections(layout: Layout) -> tuple[str | Section, ...]:
     """Return the templates of the section."""
-    glue, opening = layout.glue, layout.opening
-    text = f"{to_template(glue + opening)}{{calls}}{to_template(layout.closing)}"
+    # Only newlines can be declared apart from the section.
+    spaces = "" if _newlines(layout.glue) else layout.glue
+    text = f"{to_template(spaces + layout.opening)}{{calls}}{to_template(layout.closing)}"
     if layout.opener_text.strip(_BRACKETS):
         return (text,)
     # Only brackets surround the calls, so ordinary brackets in content look like calls, too.
     at_start = Section(text, only_at_start=True)
-    if opening.strip():
+    if layout.opening.strip():
         return (at_start, Section(text, declared_only=True))
     return (at_start,)

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ...dialects import Values
+from ...dialects import Habits, Values
 from .common_text import MARKER, MOST, common_prefix, common_suffix, is_boundary
 from .found_calls import FoundCall, Hole, Reading, find_hole, placeholder_of
 from .outputs import Output
@@ -239,11 +239,11 @@ def _read(
         "the name, and each key and value between markers",
         tuple(map(tuple, calls)),
         core,
-        values=Values(
-            type_words=parameter.type_words or _JSON_TYPES,
+        values=Values(python=python),
+        habits=Habits(
             nested=parameter.nested or nested,
             list_key=items.most_common(1)[0][0] if items else "",
-            python=python,
+            type_words=parameter.type_words or _JSON_TYPES,
         ),
         param=parameter.template(),
         first_index=first,

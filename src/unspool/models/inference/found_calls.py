@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from ...dialects import Dialect, Envelope, Notation, Values
+from ...dialects import Dialect, Envelope, Habits, Notation, Values
 from .common_text import MOST, common_prefix, common_suffix
 from .outputs import Output
 from .placeholder_characters import ID, INDEX
@@ -49,6 +49,8 @@ class Reading:
     """Keys of the object with the name and the arguments."""
     values: Values = _DEFAULT.values
     """Format of values."""
+    habits: Habits = _DEFAULT.habits
+    """Habits of the family."""
     param: str = ""
     """Text of a parameter, with placeholder characters."""
     first_index: int = 0
@@ -83,10 +85,17 @@ def find_hole(texts: Sequence[str]) -> Hole | None:
     if not texts:
         return None
     text, count = Counter(texts).most_common(1)[0]
-    if count >= MOST * len(texts):
+    usual = count >= MOST * len(texts)
+    share = 1.0 if usual else MOST
+    before = re.sub(r"[\w.-]*$", "", common_prefix(texts, share))
+    after = re.sub(r"^[\w.-]*", "", common_suffix(texts, share))
+    if usual:
+        # If few outputs have two calls, most of the numbers of calls are equal.
+        pattern = re.compile(re.escape(before) + r"(\d{1,2})" + re.escape(after))
+        numbers = [match[1] if (match := pattern.fullmatch(each)) else "" for each in texts]
+        if count < len(texts) and all(numbers):
+            return Hole(before, after, tuple(numbers))
         return Hole(text, "", tuple("" if each == text else None for each in texts))
-    before = re.sub(r"[\w.-]*$", "", common_prefix(texts))
-    after = re.sub(r"^[\w.-]*", "", common_suffix(texts))
     pattern = re.compile(re.escape(before) + rf"({_WORD})" + re.escape(after))
     matches = [pattern.fullmatch(each) for each in texts]
     if sum(match is not None for match in matches) < MOST * len(texts):

@@ -228,7 +228,7 @@ def _same_as(best: _Candidate, outputs: Sequence[Output], dialects: Iterable[Dia
     names: list[str] = []
     for dialect in dialects:
         for output, proof in zip(outputs, best.proofs, strict=True):
-            message = parse(output.text, dialect, tools=output.tools or None, prompt=output.prompt)
+            message = parse(output.text, dialect, tools=output.tools, prompt=output.prompt)
             if message.diagnostics or not _equal(message, proof):
                 break
         else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..._core.schema.tools import Tools, as_tools
 from ...errors import UsageError
 from ...parser import ToolList
 
@@ -21,7 +22,7 @@ class Output:
 
     text: str
     """Text that the model wrote."""
-    tools: ToolList = ()
+    tools: Tools
     """Tools that the request offered."""
     prompt: str | None = None
     """End of the prompt; None if it is unknown."""
@@ -41,6 +42,8 @@ def to_outputs(outputs: Iterable[OutputLike], tools: ToolList | None) -> tuple[O
     :param tools: tools of the outputs that have none of their own.
     """
     found: list[Output] = []
+    shared = as_tools(tools)
+    known: dict[str, Tools] = {}
     for number, each in enumerate(outputs, 1):
         row: Mapping[str, Any] = {"text": each} if isinstance(each, str) else each
         if not isinstance(row, Mapping) or not isinstance(row.get("text"), str):
@@ -48,11 +51,11 @@ def to_outputs(outputs: Iterable[OutputLike], tools: ToolList | None) -> tuple[O
                 f"output {number} has no text: pass the text, or a mapping with 'text' and optionally "
                 "'tools' and 'prompt'"
             )
-        offered = row.get("tools")
-        if offered is None:
-            offered = tools or ()
-        if not isinstance(offered, Sequence) or isinstance(offered, str):
-            raise UsageError(f"'tools' of output {number} must be a list of tools")
+        own = row.get("tools")
+        try:
+            offered = shared if own is None else known.setdefault(repr(own), as_tools(own))
+        except UsageError as error:
+            raise UsageError(f"output {number}: {error}") from error
         prompt = row.get("prompt")
         found.append(
             Output(row["text"], offered, prompt if isinstance(prompt, str) else None, types_of(offered))
@@ -72,9 +75,9 @@ def outputs_from_json_lines(text: str, source: str) -> list[OutputLike]:
     :param source: name of the file, for error messages.
     """
     found: list[OutputLike] = []
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.rstrip().split("\n") if text.strip() else (), 1):
         if not line.strip():
-            continue
+            raise UsageError(f"{source}, line {number}, is empty: remove it")
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -73,12 +73,12 @@ def prove(dialect: Dialect, output: Output, line: int, names: Sequence[str]) -> 
     :param names: the names of the calls that were found in the output.
     """
     text = output.text
-    message = parse(text, dialect, tools=output.tools or None, prompt=output.prompt)
+    message = parse(text, dialect, tools=output.tools, prompt=output.prompt)
     problem = _problem(message, dialect, names)
     if problem:
         return OutputProof(line, message, problem)
     try:
-        written, wrong = render_checked(dialect, message, prove=True, tools=output.tools or None)
+        written, wrong = render_checked(dialect, message, prove=True, tools=output.tools)
     except UnspoolError as error:
         return OutputProof(line, message, rendered="", problem=f"cannot be rendered: {error}")
     if wrong:

@@ -177,7 +177,8 @@ def _whole_marker(text: str) -> str:
     words = re.match(r"[\w ]*", text)
     if words and words.end() == found.start() and not start:
         at = 0 if text[:1].isupper() or text[:1].isspace() else found.start()
-    return re.sub(r"\w+$", "", text[at:])
+    # The last sentence before the closer ends with a mark of its own.
+    return re.sub(r"^[.!?]+(?=[^\w\s.!?])", "", re.sub(r"\w+$", "", text[at:]))
 
 
 def _seeded(texts: Sequence[str]) -> FoundWrapper | None:
