@@ -275,6 +275,7 @@ FRAMES: dict[str, tuple[Frame, str]] = {
         replace(FRAME, routes=(Route({}, "thoughts"),)),  # type: ignore[arg-type]
         "reasoning, content, drop",
     ),
+    "an empty field": (replace(FRAME, fields=("to={to}", "")), "frame.fields[1]='': write text"),
     "an empty end": (replace(FRAME, ends=("",)), "cannot end a body"),
     "a route by no field": (replace(FRAME, routes=(Route({"chanel": "a"}, "drop"),)), "frame.fields are to"),
     "a route that compares nothing": (replace(FRAME, routes=(Route({"to": ""}, "drop"),)), "when['to']"),

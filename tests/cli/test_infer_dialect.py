@@ -29,7 +29,7 @@ def test_infer_prints_a_python_module(outputs: Path, capsys: pytest.CaptureFixtu
     assert scope["MINE"].call == get_dialect("pythonic").call
     assert "# The dialect explains 20 of 20 outputs:" in page
     assert page.count("parsed, rendered back, equal") == 20
-    assert ", pythonic" in page
+    assert "same messages: pythonic" in page
 
 
 def test_infer_reports_outputs_that_are_not_explained(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool import Dialect, Message, SpecError, ToolCall, parse, render
-from unspool.dialects import Names, Opener, Section, Wrapper
+from unspool.dialects import Habits, Names, Opener, Section, Wrapper
 from unspool.dialects.parse_templates import (
     PLACEHOLDERS,
     Literal,
@@ -128,6 +130,25 @@ def test_misspelt_placeholder_is_refused_with_its_escape() -> None:
         Dialect("odd", call=("<c {nmae}>{args}</c>",))
     escape = Dialect("odd", call=("<c {{nmae}} {name}>{args}</c>",))
     assert parse("<c {nmae} get>{}</c>", escape).tool_calls[0].name == "get"
+
+
+def test_tolerated_spaces_stand_between_control_tokens_and_words() -> None:
+    templates: dict[str, Any] = {
+        "call": ("<|c|>call<|n|>{name}<|a|>{args}<|z|>call<|n|>",),
+        "reasoning": ("<|t|>think{text}<|z|>think",),
+    }
+    text = "<|t|> thinkHm.<|z|> think<|c|> call <|n|>get<|a|>{}<|z|> call <|n|>"
+    strict, tolerant = (
+        Dialect("odd", **templates),
+        Dialect("odd", habits=Habits(tolerates_spaces=True), **templates),
+    )
+    assert not parse(text, strict).tool_calls
+    message = parse(text, tolerant)
+    assert (message.reasoning, message.tool_calls[0].name) == ("Hm.", "get")
+    assert render(tolerant, message) == text.replace("> ", ">").replace(" <", "<").replace(
+        "think Hm", "thinkHm"
+    )
+    check_dialect(tolerant, [text], examples=5)
 
 
 def test_places_where_a_template_is_accepted() -> None:

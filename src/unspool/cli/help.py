@@ -103,7 +103,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Data and training": ("batch",),
     "Extend and check": ("export", "conformance"),
 }
-"""Mapping from topics to commands."""
+"""Commands, keyed by topic."""
 
 _SCREEN: Final = 80
 """Assumed width of the terminal, in columns."""
@@ -111,7 +111,7 @@ _NEXT: Final = {
     "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds the dialect of a model",
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
 }
-"""Mapping from an argument's name to a hint about its values, for when the argument is missing."""
+"""Hints for error messages about missing arguments, keyed by the argument's name."""
 
 
 def front_page() -> str:
@@ -147,7 +147,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments; reject unknown options with a suggestion, which argparse would not make."""
+        """Parse arguments; for an unknown option, print an error that suggests similar options."""
         if self.default_command and args is not None:
             args = self._with_command(list(args))
         found, rest = super().parse_known_args(args, namespace)

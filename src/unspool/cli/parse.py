@@ -40,7 +40,7 @@ def add_arguments(parse: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Parse an output and print the message as JSON. With --events, print the events instead."""
+    """Parse an output and print it as a JSON message. With --events, print each event as it arrives."""
     tools = None if options.tools is None else read_tools(options.tools)
     parser = Parser(
         options.dialect,

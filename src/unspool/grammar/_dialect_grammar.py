@@ -90,7 +90,7 @@ class GrammarBuilder:
     # -- calls
 
     def calls(self) -> Node:
-        """Return the node for all calls, including markers around the calls but not the whitespace before."""
+        """Return the node for all calls and the markers around them, without the whitespace before them."""
         dialect = self.dialect
         opening, closing = self.section()
         separator = dialect.writing.between_calls
@@ -212,7 +212,7 @@ class GrammarBuilder:
         openers = self.call_openers()
         thoughts, answers = _markers(self.dialect.reasoning), _markers(self.dialect.content)
         dropped = _markers(self.dialect.habits.drop_text)
-        # Reasoning must not contain any marker of the dialect. Content may contain markers of content.
+        # Reasoning must not contain any marker of the dialect.  Content may contain the content markers.
         forbidden = (*openers, *thoughts, *answers, *dropped)
         visible = (*openers, *(marker for marker in (*thoughts, *dropped) if marker not in answers))
         body = seq(self.empty_content(), calls) if required else self.answer(calls, visible)
@@ -318,7 +318,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         else:
             raise UsageError(
                 f"dialect {self.dialect.name!r} declares no message header for calls; "
-                "set the header of the route for calls"
+                "set header in the route that reads calls"
             )
         if not re.fullmatch(r"[^\s<]+", function.name):
             raise UsageError(
@@ -364,7 +364,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         return choice(strip_prefix(option, seed) for option in options)
 
     def text_then(self, body: Node) -> Node:
-        """Return the node for the text and the end marker of a message, and for ``body`` after them."""
+        """Return the node for a message's text and end marker, followed by ``body``."""
         if self.end:
             return seq(up_to(self.end, self.boundaries), body)
         return seq(up_to(self.opener), strip_prefix(body, self.opener))

@@ -120,8 +120,8 @@ class TaggedParameters:
         before, _, after = split_at(parse_template(self._template(key)), "value")
         values = list(self._values(schema, root, inside))
         self._depth -= 1
-        # If the schema allows objects or arrays as well as strings, the parser reads text that looks
-        # like JSON as JSON.  So a string must not begin like an object or array.
+        # If the schema allows objects or arrays as well as strings, the parser decodes text that
+        # looks like JSON.  So a string must not begin like an object or array.
         guarded = not self._typed and any(kind in ("array", "object") for kind, _ in values)
         nodes: dict[Node, list[Node]] = {}
         for kind, value in values:
@@ -166,7 +166,7 @@ class TaggedParameters:
     def _values(
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
-        """Yield each type that a schema allows, with the node for its values; None is arbitrary text."""
+        """Yield each type that a schema allows, with the node for its values, or None for arbitrary text."""
         definitions = find_references(schema, root) if self.dialect.habits.nested else _NO_REFERENCES
         if definitions & inside:
             raise UsageError(

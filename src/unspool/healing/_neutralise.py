@@ -17,8 +17,8 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 def neutralise(text: str, dialect: str | Dialect) -> str:
     """Return the text with every control token and every marker of the dialect broken up.
 
-    A space is inserted after the first character of each marker.  People and models can still read the text,
-    but tokenizers and parsers treat it as plain text.  Markers that are only words, such as ``now``, stay.
+    A space is inserted after the first character of each marker, except for markers that are only words, such
+    as ``now``.  People and models can still read the text, but tokenizers and parsers treat it as plain text.
 
     >>> neutralise('I wrote <tool_call>{"name": ""}', "hermes")
     'I wrote < tool_call>{"name": ""}'

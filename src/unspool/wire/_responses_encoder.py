@@ -111,7 +111,9 @@ class ResponsesStream(StreamEncoder):
             elif isinstance(event, CallStart):
                 self._start_call(event, out)
             elif isinstance(event, Diagnostic):
-                self._calls.record_diagnostic(event)
+                error = self._calls.record_diagnostic(event)
+                if error is not None:
+                    out += self.fail("server_error", str(error))
             elif isinstance(event, CallEnd):
                 self._end_call(event, out)
             elif isinstance(event, Finish):
@@ -152,12 +154,8 @@ class ResponsesStream(StreamEncoder):
         return self._finish(self._reported(self._calls.finish_reason(message.finish_reason)), unsent)
 
     def _start_call(self, event: CallStart, out: list[Chunk]) -> None:
-        error = self._calls.policy_error(event)
-        if error is not None:
-            out += self.fail("server_error", str(error))
-        else:
-            self._calls.open_call(event)
-            self._open_item(self._call_item(event.id, event.name), out)
+        self._calls.open_call(event)
+        self._open_item(self._call_item(event.id, event.name), out)
 
     def _end_call(self, event: CallEnd, out: list[Chunk]) -> None:
         call = self._open

@@ -106,6 +106,10 @@ SCHEMAS: list[tuple[object, set[str]]] = [
     ({"prefixItems": []}, {"array"}),
     ({"type": "string", "properties": {}}, {"string"}),
     ({"enum": ["a"], "items": {}}, {"string"}),
+    ({"items": []}, {"array"}),
+    ({"items": True}, {"array"}),
+    ({"properties": None, "additionalProperties": None, "items": None, "prefixItems": None}, EVERYTHING),
+    ({"properties": [], "additionalProperties": 5, "items": "x", "prefixItems": {}}, EVERYTHING),
     # unions
     ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, {"integer", "null"}),
     ({"oneOf": [{"type": "integer"}, {"const": "auto"}]}, {"integer", "string"}),

@@ -373,8 +373,17 @@ def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
         values = _list(schema.get("enum")) + ([schema["const"]] if "const" in schema else [])
         types = {json_type(value) for value in values}
     if not types:
-        types = {shape for keyword, shape in _SHAPES.items() if keyword in schema}
+        types = {shape for keyword, shape in _SHAPES.items() if _is_valid_shape(keyword, schema.get(keyword))}
     return frozenset(types) or _EVERYTHING
+
+
+def _is_valid_shape(keyword: str, value: object) -> bool:
+    """Return whether ``value`` is valid for a keyword in ``_SHAPES``; grammars ignore other values, too."""
+    if isinstance(value, (dict, Mapping)):
+        return keyword != "prefixItems"
+    if isinstance(value, bool):
+        return keyword in ("items", "additionalProperties")
+    return isinstance(value, (list, tuple)) and keyword in ("items", "prefixItems")
 
 
 def _type_named(name: str) -> str:

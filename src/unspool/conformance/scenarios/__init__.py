@@ -54,7 +54,7 @@ _MODULES: Final = (
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.full_name: scenario for module in _MODULES for scenario in module.SCENARIOS
 }
-"""Mapping from the scenarios' full names to the scenarios."""
+"""Scenarios, keyed by full name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def capabilities_of(dialect: str) -> Capabilities:
 
 
 def select(patterns: Sequence[str] = ()) -> list[Scenario]:
-    """Return the scenarios that match a pattern (a group, a name, or ``order/*``), by default all."""
+    """Return the scenarios that match a pattern (a group, a name, or ``order/*``); default: all."""
     if not patterns:
         return list(SCENARIOS.values())
     matches = [

@@ -48,7 +48,7 @@ class Capabilities:
         self.enveloped: Final = field == "envelope"
         """True if a call is a single JSON object that contains the name and the arguments."""
         self.sorts_keys: Final = dialect.args == "bare"
-        """True if chat templates with this notation sort keys, so that the models of these families do the
+        """True if chat templates with this notation sort keys; models trained with such templates do the
         same."""
         self.carries_ids: Final = self.has_calls and (
             "{id}" in "".join([template, *call_headers])

@@ -4,9 +4,9 @@ The rules (see also docs/policies.md and docs/rulings.md):
 
 - Reasoning without a closer continues until the next call.
 - A complete call without its closer is valid if it is followed by the next call or by the end of the output.
-- Calls without the markers of a section are accepted if the dialect declares this form. - A stray reasoning
-closer is removed. A stray closer of a call is removed if it follows a call or is a
-  control token; otherwise it is text.
+- Calls without the markers of a section are accepted if the dialect declares this form.
+- A stray reasoning closer is removed.
+- A stray call closer is removed if it follows a call or is a control token; otherwise it is text.
 - Empty sections and empty reasoning are removed.
 - A marker is treated as text in two cases: it follows a quote or a backtick, or it opens a call but no call
   follows.
@@ -101,7 +101,7 @@ def _remove_inner_closer(draft: Draft) -> str | None:
 
 
 def _remove_reasoning_closer(draft: Draft) -> str | None:
-    """Remove the reasoning closer, and expect that the following text is reasoning, too."""
+    """Remove the reasoning closer, and expect that the following text becomes part of the reasoning."""
     if draft.capabilities.framed:
         return "the header of the next message ends reasoning"
     marked = draft.capabilities.marked or section_markers(draft.capabilities)[0]

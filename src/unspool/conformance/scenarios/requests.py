@@ -189,7 +189,7 @@ def _replace_with_json(
 
 
 def _as_json(part: ExpectedPart, *, named: bool, indent: int) -> ExpectedPart:
-    """If the part is a call, return the call that is expected from guided JSON, which has no ids."""
+    """Convert a call to the form that is expected from guided JSON, without an id; keep other parts."""
     if not isinstance(part, ExpectedCall):
         return part
     call = part.call

@@ -88,7 +88,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces[first : last + 1])
 
     def find(self, kind: str, part: int | None = None) -> int:
-        """Return the index of the first piece of this kind in one part or in all parts; -1 if none."""
+        """Return the index of the first piece of this kind, or -1; ``part`` limits the search to one part."""
         for number, piece in enumerate(self.pieces):
             if piece.kind == kind and part in (None, piece.part):
                 return number
