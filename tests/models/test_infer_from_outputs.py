@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
+from unittest.mock import patch
 
 import pytest
 
 from invented_formats import FORMATS
 from unspool import Dialect, Message, UsageError, dialects, get_dialect, list_dialects, parse
+from unspool.dialects import _registry as registry
 from unspool.models import InferredDialect, infer_dialect
 from varied_messages import TOOLS, VariedMessages, comparable, rendered_outputs
 
@@ -50,7 +53,8 @@ def infer_built_in(name: str, seed: int) -> int:
     """Infer a dialect again from its outputs, and return the number of fresh outputs that it parses alike."""
     dialect = get_dialect(name)
     seen = [text for text, _ in rendered_outputs(dialect, SEEN, seed)]
-    inferred = infer_dialect(seen, tools=TOOLS, dialects=())
+    with patch.dict(registry._dialects, clear=True):  # nothing is registered
+        inferred = infer_dialect(seen, tools=TOOLS)
     return same_messages(inferred, list(rendered_outputs(dialect, FRESH, seed + 1)))
 
 
@@ -99,6 +103,45 @@ def test_inference_never_fails_on_any_dialect() -> None:
         seen = [text for text, _ in rendered_outputs(dialect, SEEN, seed=31)]
         inferred = infer_dialect(seen, tools=TOOLS, dialects=())
         assert len(inferred.proofs) == SEEN
+
+
+PIECES = (
+    *(
+        "<think>",
+        "</think>",
+        "<tool>",
+        "</tool>",
+        "<|x|>",
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "'",
+        "\\",
+        "=",
+        ",",
+        ":",
+    ),
+    *("{text}", "{{calls}}", "{name}", "get_weather", "now", "city", "name", "Hello", "a.b", "3", " ", "\n"),
+    *('"city": "Oslo"', '{"city": "Oslo"}', "(city='x')", "{city:1}", "<arg city>"),
+    *('{"name": "now", "arguments": {}}', "\U000f0000", "\ud800"),
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_inference_never_fails_on_random_outputs(seed: int) -> None:
+    source = random.Random(seed)  # noqa: S311
+    common = source.choices(PIECES, k=source.randint(1, 8))
+    outputs: list[str] = []
+    for _ in range(source.randint(1, 12)):
+        pieces = list(common)
+        for _ in range(source.randint(0, 4)):
+            pieces.insert(source.randint(0, len(pieces)), source.choice(PIECES))
+        outputs.append("".join(pieces))
+    inferred = infer_dialect(outputs, tools=TOOLS, dialects=())
+    assert len(inferred.proofs) == len(outputs)
 
 
 # -- evidence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...dialects import Dialect, Prompt, Section, Writing
+from ...dialects.parse_templates import escaped
 from .found_calls import Reading
 from .placeholder_characters import to_template
 from .surroundings import Layout
@@ -55,7 +56,7 @@ def with_texts_of(dialect: Dialect, other: Dialect) -> Dialect:
 
 
 def _wrapper(found: FoundWrapper) -> str:
-    return f"{to_template(found.opener)}{{text}}{to_template(found.closer)}"
+    return f"{escaped(found.opener)}{{text}}{escaped(found.closer)}"
 
 
 def _newlines(glue: str) -> str:
@@ -66,7 +67,7 @@ def _sections(layout: Layout) -> tuple[str | Section, ...]:
     """Return the templates of the section."""
     # Only newlines can be declared apart from the section.
     spaces = "" if _newlines(layout.glue) else layout.glue
-    text = f"{to_template(spaces + layout.opening)}{{calls}}{to_template(layout.closing)}"
+    text = f"{escaped(spaces + layout.opening)}{{calls}}{escaped(layout.closing)}"
     if layout.opener_text.strip(_BRACKETS):
         return (text,)
     # Only brackets surround the calls, so ordinary brackets in content look like calls, too.

@@ -165,7 +165,11 @@ def _without_calls(outputs: Sequence[Output], reading: Reading, name: str) -> It
     if not reading.count:
         why = "No calls were found in the outputs."
     for wrappers in possible_wrappers([_without_stop(text, stop) for text in texts]):
-        yield _Candidate(build_without_calls(name, wrappers, stop), outputs, reading, (why,))
+        try:
+            dialect = build_without_calls(name, wrappers, stop)
+        except SpecError:
+            continue
+        yield _Candidate(dialect, outputs, reading, (why,))
 
 
 def _from_reading(reading: Reading, outputs: Sequence[Output], name: str) -> Iterator[_Candidate]:

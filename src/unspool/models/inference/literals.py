@@ -5,11 +5,23 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 _DECODER: Final = json.JSONDecoder(strict=False)
+_NOT_PYTHON: Final = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
+"""Errors of ``ast`` for text that is not Python, or too large."""
 _PAIRS: Final = {"(": ")", "[": "]", "{": "}"}
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Ignore warnings about invalid escapes in strings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def json_objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -36,8 +48,9 @@ def python_objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
         if not end:
             continue
         try:
-            value = ast.literal_eval(text[match.start() : end])
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            with _no_warnings():
+                value = ast.literal_eval(text[match.start() : end])
+        except _NOT_PYTHON:
             continue
         if isinstance(value, dict):
             yield match.start(), end, value
@@ -49,8 +62,9 @@ def end_of_keywords(text: str, at: int) -> int:
     if not end:
         return 0
     try:
-        tree = ast.parse(f"f{text[at:end]}", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        with _no_warnings():
+            tree = ast.parse(f"f{text[at:end]}", mode="eval").body
+    except _NOT_PYTHON:
         return 0
     if not isinstance(tree, ast.Call):
         return 0
@@ -64,34 +78,28 @@ def end_of_brackets(text: str, at: int, quotes: tuple[str, ...] = ('"', "'")) ->
 
     :param quotes: delimiters of strings; only a quotation mark may be escaped inside its string.
     """
+    tokens = re.compile("|".join((*map(re.escape, quotes), r"[()\[\]{}]")))
     stack: list[str] = []
-    while at < len(text):
-        quote = next((each for each in quotes if text.startswith(each, at)), "")
-        if quote:
-            end = _end_of_string(text, at + len(quote), quote)
-            if not end:
+    while match := tokens.search(text, at):
+        token = match[0]
+        at = match.end()
+        if token in quotes:
+            at = _end_of_string(text, at, token)
+            if not at:
                 return 0
-            at = end
-            continue
-        character = text[at]
-        at += 1
-        if character in _PAIRS:
-            stack.append(_PAIRS[character])
-        elif stack and character == stack[-1]:
-            stack.pop()
-            if not stack:
-                return at
-        elif character in ")]}":
+        elif token in _PAIRS:
+            stack.append(_PAIRS[token])
+        elif not stack or token != stack.pop():
             return 0
+        elif not stack:
+            return at
     return 0
 
 
 def _end_of_string(text: str, at: int, quote: str) -> int:
-    while True:
+    """Return the offset after the delimiter that ends a string; 0 if there is none."""
+    if len(quote) > 1:
         end = text.find(quote, at)
-        if end < 0:
-            return 0
-        escapes = len(text[:end]) - len(text[:end].rstrip("\\")) if len(quote) == 1 else 0
-        at = end + len(quote)
-        if escapes % 2 == 0:
-            return at
+        return end + len(quote) if end >= 0 else 0
+    found = re.compile(rf"(?:[^{quote}\\]|\\.)*+{quote}", re.DOTALL).match(text, at)
+    return found.end() if found else 0
