@@ -51,7 +51,7 @@ _LATER = {
 }
 """Mapping from each public name to its module; the module is imported when the name is first used."""
 
-if not TYPE_CHECKING:  # hidden from type checkers, which would accept misspelt names
+if not TYPE_CHECKING:  # with __getattr__, type checkers would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER)
 
 

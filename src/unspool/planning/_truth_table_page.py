@@ -132,9 +132,9 @@ def _read(reasoning: tuple[object, ...], *, in_header: bool) -> str:
 
 
 def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:
-    """Return a table cell: the kind of constraint that enforces a call.
+    """Return a table cell: the kind of constraint that enforces a call, and notes in parentheses.
 
-    In parentheses: other kinds, for backends that support fewer constraints, and ``by tokenizer`` if the
+    The notes are other kinds, for backends that support fewer constraints; and ``by tokenizer`` if the
     form of calls depends on the vocabulary.
     """
     kinds: list[str] = []

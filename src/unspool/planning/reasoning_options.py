@@ -113,7 +113,7 @@ class _Variables:
 
     def _check_spelling(self, request: Mapping[str, object]) -> None:
         # Engines have reasoning fields that unspool does not know.  So an unknown field is an error only if
-        # its name is almost a known name.
+        # its name resembles a known name.
         for key in request:
             if key in SWITCHES or request[key] is None or not _LOOKS_LIKE_OPTION.search(str(key)):
                 continue

@@ -34,7 +34,7 @@ def normalise_history(
 ) -> list[ChatMessage]:
     """Return the messages of a request in the form that the template can read.
 
-    Everything that the template can express is kept. The input is not changed. Equal histories always get
+    Everything that the template can express is kept. The input is not changed. Equal histories always have
     equal results, including ids; otherwise the next prompt of a conversation would not begin with the
     previous prompt.
 
@@ -111,7 +111,7 @@ def _assistant(
     content = message.get("content")
     if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
-        # Without the round-trip check, every message can be rendered: the model must see its earlier output.
+        # The round-trip check would reject some messages, but the model must see all of its earlier output.
         content = render(dialect, _as_message(inline, content, calls), check=False)
     elif calls:
         message["tool_calls"] = calls
@@ -219,7 +219,7 @@ def _finite(text: str) -> float:
 
 
 class _Ids:
-    """Converter of call ids to the model family's format; a call and its result get equal ids."""
+    """Converter of call ids to the model family's format; a call and its result receive equal ids."""
 
     def __init__(self, form: IdFormat) -> None:
         self._form = form

@@ -1,6 +1,6 @@
 """Rendering of message parts in a dialect, as labelled pieces of text.
 
-The pieces of ``render_pieces`` join to the text that ``render`` returns. The labels allow
+The joined pieces of ``render_pieces`` are the text that ``render`` returns. The labels allow
 the scenarios of the conformance suite to remove or insert a marker, or to cut the output
 at a meaningful position.
 """

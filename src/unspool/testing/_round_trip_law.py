@@ -54,8 +54,8 @@ def assert_round_trip(
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # An id after the arguments can be used only with commit=call, because without it, the call was
-        # already reported.
+        # An id after the arguments can be used only with commit=call.  By default, the call is reported
+        # before its id is known.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
@@ -263,7 +263,7 @@ class _MessageStrategies:
         words = self.words
         quoted = [marker for marker in capabilities.markers if capabilities.spec.values.quote not in marker]
         if capabilities.typed:
-            # A closing tag is data if text follows that cannot follow a parameter, so append `` x``.
+            # A closing tag is data if the text after it cannot follow a parameter, so append `` x``.
             quoted = [f"{marker} x" for marker in quoted]
         if capabilities.notation == "loose":
             # In a notation without escapes, a quote may end the string.

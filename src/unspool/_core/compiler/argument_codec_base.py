@@ -117,6 +117,7 @@ class NamedPayload(Codec):
         "awaits_name",
         "committed",
         "id",
+        "is_like_tool",
         "keys",
         "name",
         "name_end",
@@ -148,6 +149,9 @@ class NamedPayload(Codec):
         """Keys of the arguments, if the function must be inferred from these keys; otherwise None."""
         self.only_named: bool = False
         """True if the object is complete, and only the function's name in it shows that it is a call."""
+        self.is_like_tool: bool = False
+        """True if the object might declare a tool: it has a name in a member ``function``, and no marker
+        precedes the object."""
         self.awaits_name: bool = False
         """True while the codec reads arguments that precede the name.  Such arguments may be long."""
         self.overlong: bool = False

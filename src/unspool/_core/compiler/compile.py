@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
 from ...dialects import _placed_templates as declared
@@ -34,9 +35,11 @@ from .compiled_dialect import (
     PromptMarkers,
     TextStates,
 )
+from .drift import LOST_ROLE, NEIGHBOURS_CLOSER, TEXT_BEFORE_CALL, DriftedTemplates, drifted_templates
 from .follow_sets import FollowSets
 from .match_program_types import (
     CALL,
+    CAPTURE,
     DROP,
     EMPTY_SECTION,
     END,
@@ -45,6 +48,7 @@ from .match_program_types import (
     SECTION_CLOSE,
     SPACE,
     STOP,
+    UNLESS,
     EnvelopeFactory,
     Program,
     Step,
@@ -65,6 +69,9 @@ _BODY_CHANNELS: Final[dict[str, Channel | None]] = {
 }
 
 
+_MORE_OF_A_SENTENCE: Final = MarkerSet((*ascii_lowercase, *",.;:!?'-"))
+
+
 def compile_dialect(
     dialect: Dialect,
     options: CompileOptions,
@@ -81,9 +88,28 @@ def compile_dialect(
     """
     dialect = with_spaced_templates(dialect)
     forms = _split_templates(dialect, options, make_envelope)
+    # Only the name of a declared tool confirms a call whose markers have changed.
+    reads_drift = options.reads_calls and options.has_declared_tools and not for_other
+    drifted = [
+        DriftedDialect(dialect, options, make_envelope, templates)
+        for templates in (drifted_templates(dialect) if reads_drift else ())
+    ]
+    return _compile_forms(dialect, options, forms, accepted, drifted, for_other=for_other)
+
+
+def _compile_forms(
+    dialect: Dialect,
+    options: CompileOptions,
+    forms: DialectForms,
+    accepted: Sequence[CompiledDialect],
+    drifted: Sequence[DriftedDialect],
+    *,
+    for_other: bool,
+) -> CompiledDialect:
+    """Run all passes after the first one."""
     follow = FollowSets(forms.calls, forms.sections, forms.params, forms.frame, dialect.stop)
     params = _compile_parameters(dialect, forms, follow)
-    programs = _compile_calls(dialect, forms, follow, accepted, for_other=for_other)
+    programs = _compile_calls(dialect, forms, follow, accepted, drifted, for_other=for_other)
     states = _compile_text_states(dialect, options, forms, params, programs)
     return CompiledDialect(
         dialect,
@@ -96,7 +122,53 @@ def compile_dialect(
         prompt=_compile_prompt_markers(dialect, forms.frame, states),
         names=NameForms(dialect),
         owners={form: other for other in accepted for form in other.forms.calls},
+        drifted=drifted,
     )
+
+
+class DriftedDialect:
+    """Dialect whose markers have changed (see ``drift.py``).
+
+    Few outputs have such markers.  Therefore only the beginnings of calls are compiled at once.  Everything
+    that is needed after the beginning of a call is compiled when the first such call begins.
+    """
+
+    __slots__ = ("_compiled", "_dialect", "_options", "forms", "in_text")
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        options: CompileOptions,
+        make_envelope: EnvelopeFactory,
+        templates: DriftedTemplates,
+    ) -> None:
+        sections = [SectionForm(template) for template in templates.sections]
+        calls = [CallForm(template, dialect, make_envelope) for template in templates.calls]
+        params = [
+            ParamForm(template, escaped_newlines=dialect.values.escaped_newlines)
+            for template in templates.params
+        ]
+        self.forms: Final = DialectForms(calls, sections, params, None)
+        self._dialect: Final = dialect
+        self._options: Final = options
+        self._compiled: CompiledDialect | None = None
+        changed = {
+            form
+            for form, template in zip(
+                (*sections, *calls), (*templates.sections, *templates.calls), strict=True
+            )
+            if template not in dialect.section and template not in dialect.call
+        }
+        heads = FollowSets.heads_of(calls, params)
+        self.in_text: Final = list(_drifted_calls(self.forms, changed, heads, templates.note))
+        """Programs for calls in text outside calls."""
+
+    @property
+    def compiled(self) -> CompiledDialect:
+        """Tables for everything after the beginning of a call."""
+        if self._compiled is None:
+            self._compiled = _compile_forms(self._dialect, self._options, self.forms, (), (), for_other=False)
+        return self._compiled
 
 
 # -- pass 1: forms
@@ -189,6 +261,7 @@ def _compile_calls(
     forms: DialectForms,
     follow: FollowSets,
     accepted: Sequence[CompiledDialect],
+    drifted: Sequence[DriftedDialect],
     *,
     for_other: bool,
 ) -> CallPrograms:
@@ -200,7 +273,8 @@ def _compile_calls(
     confirmations = {
         form: _confirmation(form, forms.calls, follow, for_other=for_other) for form in forms.calls
     }
-    in_text = list(_calls_in_text(forms, confirmations))
+    in_text = [*_calls_in_text(forms, confirmations), *_calls_with_wrong_closer(forms, follow)]
+    in_text += _calls_after_text(forms, follow)
     next_in_section = {
         section: list(_next_in_section(dialect, section, confirmations)) for section in forms.sections
     }
@@ -209,7 +283,10 @@ def _compile_calls(
         in_text += [program for program in other.programs.in_text if program.action == CALL]
         next_in_section.update(other.programs.next_in_section)
         resync.update(other.programs.resync)
-    return CallPrograms(in_text, next_in_section, resync)
+    declared = [*in_text]
+    for each in drifted:
+        in_text += each.in_text
+    return CallPrograms(in_text, next_in_section, resync, declared)
 
 
 def _confirmation(
@@ -251,6 +328,81 @@ def _calls_in_text(
         if section.opener and section.closers and not section.unmarked:
             steps = [*section.steps, *closing_steps(section.closers)]
             yield Program(EMPTY_SECTION, steps, section=section, anchored=section.anchored)
+
+
+def _drifted_calls(
+    forms: DialectForms, changed: set[object], heads: MarkerSet, note: str
+) -> Iterator[Program]:
+    """Yield a program for each way in which a call with changed markers can begin in ordinary text.
+
+    :param changed: the forms whose templates have changed.
+    :param heads: the literals that may follow the head of a call with parameters.
+    """
+    for section in forms.sections:
+        for form in forms.calls:
+            if not form.payload and form.ends_in_name:
+                continue  # only the markers after the name could confirm it
+            confirmation = [Step(FOLLOWED, markers=heads)] if form.payload == "params" else []
+            program = Program(
+                CALL,
+                [*section.steps, *form.head(section), *confirmation],
+                call=form,
+                section=section,
+                anchored=section.anchored,
+                declared=True,
+                slip=note,
+            )
+            if program.trigger and section.admits(form) and not changed.isdisjoint((section, form)):
+                yield program
+
+
+def _calls_with_wrong_closer(forms: DialectForms, follow: FollowSets) -> Iterator[Program]:
+    """Yield programs for calls without arguments whose name is followed by the closing tag of a value."""
+    closers = dict.fromkeys(param.closers[-1] for param in forms.params)
+    for section in forms.sections:
+        for form in forms.calls:
+            if form.payload == "params" and form.ends_in_name and form.opener:
+                for closer in closers:
+                    yield Program(
+                        CALL,
+                        [
+                            *section.steps,
+                            *form.opening,
+                            Step(LITERAL, closer),
+                            Step(FOLLOWED, markers=follow.after_params),
+                        ],
+                        call=form,
+                        section=section,
+                        anchored=section.anchored,
+                        declared=True,
+                        slip=NEIGHBOURS_CLOSER.format(closer),
+                    )
+
+
+def _calls_after_text(forms: DialectForms, follow: FollowSets) -> Iterator[Program]:
+    """Yield programs for calls with a line of text between the opening marker of the section and the call."""
+    for section in forms.sections:
+        for form in forms.calls:
+            confirmation = [Step(FOLLOWED, markers=follow.first_param)] if form.payload == "params" else []
+            marked = is_marker(section.opener) and form.opener[:1] in ("<", "[", "]")
+            alone = [step.text for step in section.steps if step.kind != SPACE] == [section.opener]
+            if marked and alone and form.opener != section.opener:
+                yield Program(
+                    CALL,
+                    [
+                        *section.steps,
+                        Step(CAPTURE, "_", stop=form.opener),
+                        Step(SPACE),
+                        *form.head(section),
+                        *confirmation,
+                    ],
+                    call=form,
+                    section=section,
+                    anchored=section.anchored,
+                    declared=True,
+                    slip=TEXT_BEFORE_CALL.format(section.opener),
+                    has_text=True,
+                )
 
 
 def _next_in_section(
@@ -348,6 +500,10 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
         if any(template in literal for literal in of_calls):
             continue
         yield Program(DROP, steps_of(reading_pieces(template)))
+        word = LOST_ROLE.change(template)
+        if word != template:  # a word is a marker only if it is not part of a sentence
+            steps = [Step(LITERAL, word), Step(UNLESS, markers=_MORE_OF_A_SENTENCE)]
+            yield Program(DROP, steps, anchored=True)
     for stop in dialect.stop:
         if stop in of_calls:
             continue

@@ -172,6 +172,12 @@ class Matcher:
         if self.args_start >= 0:
             self.args_start = self.args_end = -1
 
+    def skip(self, length: int) -> None:
+        """Remove the first characters from a match."""
+        self.offset -= length
+        self.name_start, self.name_end = max(self.name_start - length, -1), max(self.name_end - length, -1)
+        self.args_start, self.args_end = max(self.args_start - length, -1), max(self.args_end - length, -1)
+
     def run(self, buf: str, pos: int, final: bool) -> int:
         """Continue in a window of the buffer that starts at ``pos``, and return an answer such as ``MATCH``.
 
@@ -206,7 +212,9 @@ class Matcher:
         if self.program.action != CALL:
             self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
             return
-        if self._step_index == 0 and not (self.envelope and self.envelope.partial_name):
+        if self.program.has_text or (
+            self._step_index == 0 and not (self.envelope and self.envelope.partial_name)
+        ):
             return
         step = self.program.steps[self._step_index]
         if self.envelope is not None:

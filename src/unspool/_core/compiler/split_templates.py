@@ -229,6 +229,11 @@ class ParamForm:
         """Literals to search for inside the value; ``FollowSets.set_value_markers`` adds more."""
 
 
+def is_inline(template: str) -> bool:
+    """Return whether a template of a parameter has no newline next to the value."""
+    return "\n{value}" not in template and "{value}\n" not in template
+
+
 def value_opener(template: str) -> str:
     """Return the tag that opens the value, if it follows a tag that closes the key; otherwise ``""``."""
     opening, _, _ = split_at(parse_template(template), "value")
@@ -270,6 +275,7 @@ class CallForm:
     __slots__ = (
         "_make_envelope",
         "_unmarked",
+        "begins_message",
         "closers",
         "closing",
         "ends_in_name",
@@ -297,6 +303,8 @@ class CallForm:
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
         """Literal at the start of the call; empty if the call starts with a placeholder."""
+        self.begins_message: Final = self.opener.startswith("assistant")
+        """True if the call begins with the role of a message, which ends any message before it."""
         self.closing: Final = literals(tail)
         """Closing literals as declared.  ``closers`` contains their parts."""
         tag_end = _tag_end(opening)
@@ -315,6 +323,10 @@ class CallForm:
         self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
         escaped_newlines = self.payload == "params" and dialect.values.escaped_newlines
         self.opening: Final = steps_of(opening, escaped_newlines=escaped_newlines)
+        if self.payload == "params" and len({is_inline(template) for template in dialect.param}) > 1:
+            # The codec must see whether a newline follows the head.
+            while self.opening[-1].kind == SPACE:
+                self.opening.pop()
         """Steps for everything before the arguments."""
         if escaped_newlines:
             self.opening.append(Step(SPACE, ESCAPED_NEWLINE))

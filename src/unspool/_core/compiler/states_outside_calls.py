@@ -34,6 +34,7 @@ class Entry:
         "closers",
         "closes",
         "ends_reasoning",
+        "has_slips",
         "is_control",
         "is_words",
         "literal",
@@ -63,6 +64,8 @@ class Entry:
         """True for a closing marker that starts with a shorter marker to drop, and has no other programs."""
         self.anchored: Final = any(program.anchored for program in programs)
         """True if some of the programs are tried only before the first visible text."""
+        self.has_slips: Final = any(program.slip for program in programs)
+        """True if some of the programs tolerate an error in the markup."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
         """Literals that close the calls and sections that the programs begin."""
         # Prose may mention a marker such as `<think>` in the middle of a line, so it opens reasoning only at
@@ -210,11 +213,15 @@ class StartState:
         """True if reasoning was closed anywhere in the prompt, or cannot occur."""
 
 
-def _order(program: Program) -> tuple[int, int, int, int]:
-    """Return a sort key: the length of the trigger, then the kind, then the total length of the literals."""
+def _order(program: Program) -> tuple[int, int, bool, int, int]:
+    """Return a sort key: the length of the trigger, then the kind, then the total length of the literals.
+
+    Programs that tolerate an error come after all others of their kind.
+    """
     return (
         -len(program.trigger),
         _ACTION_ORDER.get(program.action, 4),
+        bool(program.slip),
         program.call.rank if program.call is not None else 0,
         -program.demands,
     )

@@ -186,7 +186,8 @@ QWEN3_CODER = Dialect(
 )
 
 # MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
-# newlines, so MiMo uses the same template, although `render` then writes the newlines.
+# newlines, so MiMo uses the same template, although `render` then writes the newlines.  In a call without
+# any newline after its head, the second template applies, and newlines around a value are data.
 # Sample output:
 #   <think>
 #   The user wants the weather.
@@ -216,6 +217,7 @@ MIMO = replace(
         fingerprint=("model_type: mimo_v2",),
     ),
     writing=Writing(before_calls="\n", between_calls="\n", section_per_call=True),
+    param=(QWEN_PARAM, "<parameter={key}>{value}</parameter>"),
     reasoning=THINK_LINES,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=HYBRID),
 )

@@ -247,7 +247,7 @@ class _Translation:
         return quote
 
     def envelope(self, field: Mapping[str, object]) -> Envelope:
-        """Return the keys from which the field's transform takes a JSON call's name and arguments."""
+        """Return the keys of a JSON call's name and arguments, which the field's transform contains."""
         transform = field.get("transform", field.get("transform_each", {}))
         function = transform.get("function", transform) if isinstance(transform, Mapping) else {}
         envelope = Envelope()

@@ -8,14 +8,14 @@ A response template consists of regions.  Each region has an opening marker (ope
 * A region ends at the first occurrence of its closer, so every call must have a closer of its own.
 * Engines find the end of reasoning by comparing tokens, so reasoning markers are literals without
   whitespace.
-* Openers of calls include the whitespace before them; otherwise the newline between two calls would be
+* The opener of a call includes the whitespace before it; otherwise the newline between two calls would be
   content.
 * Only the start of a pattern can be optional.  Engines accept a match as soon as the required part of the
   pattern has matched, so text that matches an optional part at the end would become content.
 
 The result covers the form in which a dialect renders a message, not every form that the dialect can parse:
-only the first call, section and param templates are used.  A dialect that a response template cannot
-express raises :class:`ExportError`.
+only the first call, section and param templates are used.  If a response template cannot express a
+dialect, :class:`ExportError` is raised.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ def _closing(tail: Sequence[Piece]) -> dict[str, Any]:
 
 
 def _solid(pieces: Sequence[Piece], *, end: bool = True) -> tuple[Piece, ...]:
-    """Remove the template's whitespace pieces at its start, and also at its end unless ``end`` is false."""
+    """Remove whitespace pieces from the start of a template and, unless ``end`` is false, from its end."""
     kept = list(pieces)
     while kept and isinstance(kept[0], Space | LineFeed):
         del kept[0]
@@ -378,7 +378,7 @@ def _after(pieces: Iterable[Piece], default: str) -> str:
 def _pattern(pieces: Sequence[Piece], before: str = "") -> str:
     """Convert the pieces of a template to a regular expression.
 
-    :param before: the character before which the text ends, if the template ends with a placeholder.
+    :param before: the character that follows the text; needed if the template ends with a placeholder.
     """
     return "".join(_regexes(pieces, before))
 

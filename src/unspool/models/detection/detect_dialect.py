@@ -373,7 +373,7 @@ class _TemplateDetection:
         return None
 
     def warnings(self) -> Iterator[str]:
-        """Yield a warning for each kind of request for which Transformers cannot render the template."""
+        """Yield warnings about kinds of requests with which Transformers cannot render the template."""
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         kinds: dict[str, list[Mapping[str, object]]] = {
             WITHOUT_TOOLS: [QUESTION],
@@ -462,7 +462,7 @@ class _TemplateDetection:
         )
 
     def combinations(self, dialect: Dialect | None) -> Iterator[Dialect]:
-        """Yield this dialect, combined with the reasoning format of each other dialect in turn.
+        """Yield combinations of this dialect with the reasoning format of each other dialect.
 
         The reasoning formats that most engines support come first.
         """
@@ -554,7 +554,7 @@ def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterato
 
 
 def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
-    """Return request facts for an inferred dialect, with the safest values for underivable facts."""
+    """Return request facts for an inferred dialect; unknown facts have the safest values."""
     switches = tuple(each for name in reasoning.switches for each in SWITCHES if each == name)
     thinking = NO_REASONING
     if dialect.reasoning:

@@ -24,7 +24,7 @@ def other_markers(dialect: Dialect) -> list[str]:
 def call_markers(dialect: Dialect, *, params: bool = False) -> list[str]:
     """Return the markers around and inside a call, without brackets and commas.
 
-    :param params: include the markers of parameters.
+    :param params: whether to include the markers of parameters.
     """
     texts: list[str] = []
     for templates in (dialect.section, dialect.call, dialect.param if params else ()):

@@ -10,13 +10,13 @@ How it works:
 
 Calls may have one of four shapes (``Shape``):
 
-* ``envelope``: a JSON object that contains the name and the arguments, alone, in tags or in an array;
+* ``envelope``: a JSON object with the name and the arguments; it may be in tags or in an array;
 * ``args``: a name and a JSON object with the arguments, between markers;
 * ``python``: a call in Python's notation;
 * ``params``: a name, and each parameter in its own tags.
 
-In rendered text, a placeholder is a private-use code point (``_NAME``, ``_ARGS``, ...), because such code
-points never occur in the text of a template.
+In rendered text, a placeholder is a private-use code point (``_NAME``, ``_ARGS``, ...).  Such code points
+never occur in the text of a template.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Inferred(NamedTuple):
     evidence: tuple[str, ...]
     """Sentences that explain how the dialect was inferred."""
     confidence: float
-    """How likely it is that the dialect is right, from 0 to 1."""
+    """Confidence that the dialect is right, from 0 to 1."""
 
 
 # -- messages to render
@@ -74,7 +74,7 @@ def _call(number: int, arguments: Mapping[str, object]) -> ToolCall:
 _FIRST: Final = _call(0, _ONE_ARGUMENT)
 _SECOND: Final = _call(1, _OTHER_ARGUMENT)
 
-# -- placeholders: private-use code points, which never occur in the text of a template
+# -- placeholders
 
 _NAME, _ID, _ENVELOPE, _ARGS, _KEY, _VALUE, _PARAMS, _INDEX, _TYPE, _STRING = map(
     chr, range(0xF0000, 0xF000A)
@@ -222,7 +222,7 @@ class _Inference:
     # -- parameters
 
     def learn_params(self) -> None:
-        """Learn the format of a parameter from a turn with one and a turn with two parameters."""
+        """Learn the format of a parameter from two turns: one with one parameter, and one with two."""
         one = self.with_placeholders(self.turn(_FIRST), _FIRST)
         pair = _call(0, _ONE_ARGUMENT | _OTHER_ARGUMENT)
         two = self.with_placeholders(self.turn(pair), pair)
@@ -383,7 +383,7 @@ class _Inference:
         opening = _ANY_PLACEHOLDER.split((layout.opening + layout.head).strip())[0]
         before, found, after = text.partition(_CONTENT)
         glue = after.partition(opening)[0] if opening and opening in after else ""
-        # If more than whitespace separates content and calls, the template puts content in its own turn.
+        # If more than whitespace separates content and calls, the template puts content in a separate turn.
         self.content_with_calls = bool(found) and not glue.strip() and _FIRST.name not in before
         return glue.strip(" ") if self.content_with_calls else ""
 
@@ -453,7 +453,7 @@ class _Inference:
         """Return whether a dialect recovers a message from its rendering."""
         rendered = rendered or self.render_turn(message)
         if any(call.name not in rendered.turn for call in message.tool_calls):
-            return True  # the template cannot render this message, so it is no test
+            return True  # the template cannot render this message, so nothing can be compared
         parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
         return (
             calls_of(parsed) == calls_of(message)
@@ -544,7 +544,10 @@ def _ends_of_placeholders(text: str) -> tuple[int, int]:
 
 
 def _end_of_first_call(text: str, second: ToolCall) -> int:
-    """Return the end of the last placeholder, in a turn in which only the first of two calls has them."""
+    """Return the end of the last placeholder in a turn with two calls.
+
+    Only the first call has placeholders.
+    """
     last = max((match.end() for match in _ANY_PLACEHOLDER.finditer(text)), default=0)
     if not last or text.find(second.name) < last:
         raise _WrongShape
@@ -552,7 +555,7 @@ def _end_of_first_call(text: str, second: ToolCall) -> int:
 
 
 def _with_index_placeholder(core: str, other: str) -> tuple[str, int]:
-    """Replace the number of a call, if it has one, with a placeholder.
+    """Replace the number of a call with a placeholder if the call has a number.
 
     Return the first call's core (see ``_Layout``) with the placeholder, and the first call's number.
 
@@ -575,7 +578,7 @@ def _with_index_placeholder(core: str, other: str) -> tuple[str, int]:
 
 
 def _without_end(text: str, end: str) -> str:
-    """Remove the end of the turn from text."""
+    """Remove the end-of-turn text from the end of a text."""
     shared = _common_suffix(text, end)
     while shared and shared[0] not in "<[ \n":
         shared = shared[1:]

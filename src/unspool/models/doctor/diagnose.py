@@ -120,13 +120,13 @@ class _Doctor:
                         yield self.marker(text, role)
 
     def marker(self, text: str, role: str) -> Marker:
-        """Look up the tokens of a marker in the vocabulary."""
+        """Return a marker with its tokens, which are looked up in the vocabulary."""
         if self.vocabulary is None:
             return Marker(text, role, "unknown")
         inside = {token: id for id, token in self.vocabulary.special_tokens().items() if token in text}
         skipped = set(self.vocabulary.skipped_tokens().values())
-        # Each token in the marker is replaced by its own code point.  If several tokens match, `substitute`
-        # behaves like a tokenizer: the leftmost match wins, then the longest.
+        # Replace each token in the marker with a code point.  If several tokens match, `substitute` behaves
+        # like a tokenizer: the leftmost match wins, then the longest.
         order = sorted(inside)
         code_points = {token: chr(0xD800 + number) for number, token in enumerate(order)}
         found = [
