@@ -24,7 +24,7 @@ from typing import Final
 _BRACKETED: Final = r"\[/?[A-Z_]{3,}\]"
 
 CONTROL_TOKEN: Final = re.compile(
-    r"<[|｜][^<>|｜\s]+[|｜]?>"  # a bar after the opening bracket, and usually another at the end
+    r"<[|｜][^<>|｜\s]+[|｜]?>"  # a bar after the opening bracket, and an optional bar at the end
     r"|<[^<>|｜\s]+[|｜]>"
     rf"|{_BRACKETED}"
     r"|[\ud800-\udfff]"
@@ -35,7 +35,7 @@ CONTROL_TOKEN: Final = re.compile(
 """Pattern that matches one complete control token in text."""
 
 _IN_MARKER: Final = re.compile(rf"[|｜\ud800-\udfff]|^{_BRACKETED}$")
-# A token may follow the opening bracket of a tag, as in </｜DSML｜invoke>.  Such a tag is not split.
+# A tag may contain a token after its opening bracket, as in </｜DSML｜invoke>.  Such a tag is not split.
 _TOKEN_BEGINS: Final = re.compile(r"(?=<[|｜\ud800-\udfff])|(?<![</])(?=[\ud800-\udfff])")
 
 

@@ -78,7 +78,7 @@ class Thinking:
     An empty string means that the template writes no such marker.
     """
     after_tool: AfterTool | None
-    """Text that the template writes after a tool's result: the ``same`` marker (``seed``) or ``nothing``."""
+    """Text that the template writes after a tool's result: ``same`` (the marker ``seed``) or ``nothing``."""
     when_off: WhenOff | None
     """Treatment of reasoning markers in the output if reasoning is off.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RouteForm:
-    """Compiled route: conditions on header fields, and the kind of body of the messages that fulfil them."""
+    """Compiled route: conditions on header fields, and the kind of body if all conditions hold."""
 
     __slots__ = ("_conditions", "into")
 
@@ -44,7 +44,7 @@ class RouteForm:
         )
 
     def match(self, fields: dict[str, str]) -> tuple[str, str, int] | None:
-        """Return the function's name, the field that contains it, and its index in this field.
+        """Return the function's name, the field that contains the name, and the name's index in the field.
 
         Return None if a condition fails.  The name is empty if the route does not contain ``{name}``.
         """
