@@ -172,7 +172,7 @@ class Prompt:
     """Part of the model's turn that the prompt already contains."""
 
     ends: tuple[str, ...] = ()
-    """Texts with which prompts end, not counting ``Thinking.seed``; empty if there are too many."""
+    """Texts with which prompts end, not counting ``Thinking.seed``; empty if there are too many such texts."""
     opens_message: bool = False
     """True if the first text of ``ends`` opens a message, and the output continues this message.
 
@@ -218,7 +218,7 @@ class Habits:
     null_calls: tuple[str, ...] = ()
     """Function names that the model uses in order to call nothing; such calls are removed."""
     first_index: int = 0
-    """Number of the first call in an ``{index}`` placeholder."""
+    """Number that ``{index}`` stands for in the first call."""
     nested: bool = False
     """True if a ``{value}`` may consist of further parameters; then the closing tag may repeat the key."""
     list_key: str = ""

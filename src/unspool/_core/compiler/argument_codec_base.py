@@ -150,7 +150,7 @@ class NamedPayload(Codec):
         self.only_named: bool = False
         """True if the object is complete, and only the function's name shows that the object is a call."""
         self.is_like_tool: bool = False
-        """True if the object might declare a tool: it has a name in a member ``function``, and no marker
+        """True if the object might declare a tool: its member ``function`` contains a name, and no marker
         precedes the object."""
         self.awaits_name: bool = False
         """True while the codec reads arguments that precede the name.  Such arguments may be long."""

@@ -102,7 +102,7 @@ class FrameForm:
 
         Such a word is part of the header even if the model leaves out the token.
         """
-        # If an opening marker is a prefix of another one, the text after it is a role, not a field.
+        # If an opening marker is a prefix of another one, the text after the shorter marker is a role.
         self._role_openers: Final = frozenset(
             opener
             for opener in self.openers

@@ -317,7 +317,7 @@ class CallForm:
             part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(tag_end)))
         )
         self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Placeholder)
-        """True if no delimiter follows the name, so only the text after it shows where the name ends."""
+        """True if no delimiter ends the name, so only the text after the name shows where the name ends."""
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
         """True if the function must be inferred from the arguments."""
         self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]

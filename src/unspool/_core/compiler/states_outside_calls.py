@@ -57,7 +57,7 @@ class Entry:
         self.ends_reasoning: Final = ends_reasoning
         """True if the literal ends reasoning that was not closed."""
         self.stray: Final = stray
-        """Element that a closing marker closes: ``reasoning``, ``text`` or ``call``; otherwise empty."""
+        """Element that the literal closes: ``reasoning``, ``text`` or ``call``; empty if there is none."""
         self.starts_with_dropped: Final = bool(stray) and all(
             program.action == DROP and program.trigger != literal for program in programs
         )
@@ -128,7 +128,7 @@ class TextState:
 
         :param programs: programs for everything that may begin in this state.
         :param closers: literals that close the wrapper or message body.
-        :param reasoning_ends: literals that end reasoning without a closing marker.
+        :param reasoning_ends: literals that end reasoning that was not closed.
         :param stray: map from each closing marker that may occur without an opening marker to the kind of
             element that it closes.
         """
