@@ -58,7 +58,7 @@ REQUIRED = [f.name for f in dataclasses.fields(RequestFacts) if f.default is dat
 
 
 def test_deciding_cells_have_no_default() -> None:
-    assert REQUIRED == ["calls_special", "forced", "eos", "thinking"]
+    assert REQUIRED == ["calls_special", "forced", "thinking"]  # eos follows from stop
     required = [f.name for f in dataclasses.fields(Thinking) if f.default is dataclasses.MISSING]
     assert required == ["special", "default", "switches", "seed", "after_tool", "when_off", "strip"]
 

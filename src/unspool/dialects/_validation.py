@@ -451,15 +451,15 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
             f"thinking.seed={thinking.seed!r} opens none of its reasoning templates {dialect.reasoning!r}: "
             "write one of their opening markers, or seed='' if the model opens its reasoning itself"
         )
+    if not facts.answers_special and frame is not None:
+        openers = [*map(template_text, frame.open)]
+        if any(map(is_control_token, openers)):
+            return f"answers are in messages that {openers[0]!r} opens: write answers_special=True"
     if frame is not None and not dialect.prompt.opens_message:
         return (
             "its outputs begin inside a message, but the prompt does not open one: "
             "add prompt=Prompt(ends=(...), opens_message=True)"
         )
-    if not facts.answers_special and frame is not None:
-        openers = [*map(template_text, frame.open)]
-        if any(map(is_control_token, openers)):
-            return f"answers are in messages that {openers[0]!r} opens: write answers_special=True"
     return ""
 
 
