@@ -172,7 +172,7 @@ class Prompt:
     """Part of the model's turn that the prompt already contains."""
 
     ends: tuple[str, ...] = ()
-    """Texts with which prompts end, not counting ``Thinking.seed``; empty if there are too many such texts."""
+    """Texts with which prompts end, without ``Thinking.seed``; empty if there are too many such texts."""
     opens_message: bool = False
     """True if the first text of ``ends`` opens a message, and the output continues this message.
 
