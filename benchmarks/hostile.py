@@ -4,8 +4,8 @@ The setup is a gateway in a process of its own, an engine that writes 64 streams
 per second each, and a client that requests ``/health`` fifty times per second. The first
 measurement is without attackers, the second while ``hostile_clients.py`` attacks: 500 idle or
 dripping connections, endless headers, slow bodies, bodies of 31 MB that are expensive to
-decode, templates that loop, schemas with hundreds of optional properties, and clients that
-never read.
+decode, templates that loop, schemas with hundreds of optional properties, references to large
+stored items, long conversations that are read and extended, and clients that never read.
 
     python benchmarks/hostile.py [--seconds N] [--rounds N] [--workers N] [--set NAME=VALUE ...]
         [--only ATTACK ...]

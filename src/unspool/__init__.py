@@ -10,11 +10,11 @@ enough to use them, as in ``unspool.wire.ChatStream``:
 ``dialects``
     declare a dialect, describe it, convert it to and from JSON
 ``events``, ``message``, ``parser``, ``streaming``, ``policies``, ``errors``
-    classes and types of the names in this module
+    definitions of the names in this module, and related types
 ``stages``
     filters and builders for the events of a parser
 ``models``
-    detection from files and servers, the doctor, converters
+    detection of dialects from files and servers, the doctor, converters
 ``planning``, ``templates``, ``grammar``
     plans, chat templates and grammars for requests
 ``healing``
@@ -94,7 +94,7 @@ _LATER = {
     "plan": ".planning",
     "render": "._core.render.message",
 }
-"""Module of each name that parsing does not need; a name's module is imported on its first use."""
+"""Map from each name that is imported on first use to its module; parsing does not need these names."""
 _SUBMODULES = frozenset(
     (
         "conformance",
@@ -109,9 +109,9 @@ _SUBMODULES = frozenset(
         "wire",
     )
 )
-"""Submodules that parsing does not need and that need no extra; each is imported on its first use."""
+"""Submodules that are imported on first use, because parsing does not need them; none requires an extra."""
 
-if not TYPE_CHECKING:  # hidden from type checkers, which would accept misspelt names
+if not TYPE_CHECKING:  # with __getattr__, type checkers would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER, _SUBMODULES)
 
 

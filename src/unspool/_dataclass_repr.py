@@ -14,7 +14,7 @@ def short_repr(value: Any, *positional: str) -> str:
 
     Long values and long lists of fields are cut off, so the representation has fewer than 300 characters.
 
-    :param positional: names of fields to show first, without their names.
+    :param positional: names of the fields whose values are shown first, without field names.
     """
     shown = [_cut(repr(getattr(value, name))) for name in positional]
     for field in fields(value):

@@ -1,7 +1,7 @@
 """Parsed message: the reasoning, content, tool calls and diagnostics of a whole output.
 
-The classes are written by hand, because a batch creates millions of them and a frozen dataclass takes
-ten times as long to create as a compiled class.  ``dataclasses.asdict`` and ``replace`` accept them.
+The classes are written by hand, because a batch creates millions of instances, and creating an instance
+of a frozen dataclass takes ten times as long.  ``dataclasses.asdict`` and ``replace`` accept the instances.
 """
 
 from __future__ import annotations

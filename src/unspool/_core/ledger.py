@@ -9,13 +9,12 @@ piece of input is to emit an event whose span is this piece.  The ledger does no
 calls the machine.
 
 A *silent* call is not reported as a call: its input becomes markup or text.  Depending on the policies, a
-call is silent if the request did not offer the called tool, or offered no tools at all.  A call to a
-name in ``null_calls``, which the model uses in order to call nothing, is always silent.
+call is silent if the request did not offer the called tool, or offered no tools at all.  ``null_calls``
+contains names that a model uses to call nothing; a call to such a name is always silent.
 
 ====================  ==================================================================
 ``_base``             output offset of ``buffer[0]``; negative inside the prompt
-``buffer``            input, in which events already account for the part before
-                      ``position``
+``buffer``            input; events already account for the part before ``position``
 ``position``          index of the next input to account for; 0 between two feeds
 ``_events``           events since ``begin_feed``
 ``_set_aside``        input that was taken out of the buffer without an event; see
@@ -72,6 +71,7 @@ class Ledger:
         "_last_call",
         "_last_text",
         "_raw",
+        "_reports_late_ids",
         "_set_aside",
         "_set_aside_length",
         "buffer",
@@ -82,11 +82,12 @@ class Ledger:
         "silent_channel",
     )
 
-    def __init__(self, *, base: int, keep_raw: bool) -> None:
+    def __init__(self, *, base: int, keep_raw: bool, reports_late_ids: bool = True) -> None:
         """Create an empty ledger.
 
         :param base: the offset of the first input character; below 0 if it belongs to the prompt.
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
+        :param reports_late_ids: emit a diagnostic if the id of a call follows the arguments.
         """
         self.buffer = ""
         """Input that was read.  Events already account for the part before ``position``."""
@@ -95,8 +96,9 @@ class Ledger:
         self.cut_short = False
         """True once the input has ended because generation was stopped, not because the model finished."""
         self._base: i64 = base
+        self._reports_late_ids: Final = reports_late_ids
         self._events: list[Event] = []
-        self._last_text = ""  # text directly in front of `position`; empty after markup
+        self._last_text = ""  # text directly before `position`; empty after markup
         self._set_aside: list[str] = []
         self._set_aside_length: i64 = 0  # stored because `pending` needs it after every feed
         # Calls.
@@ -130,7 +132,7 @@ class Ledger:
         self.cut_short = reason in ("length", "content_filter")
 
     def end_feed(self) -> list[Event]:
-        """Remove the input that was accounted for from the buffer, and return the new events."""
+        """Remove the input before ``position`` from the buffer, and return the new events."""
         if self.position:
             self._base += self.position
             self.buffer = self.buffer[self.position :]
@@ -144,7 +146,7 @@ class Ledger:
         return text
 
     def hold(self, text: str) -> None:
-        """Set the buffer to ``text``, the end of the input whose meaning is still undecided."""
+        """Set the buffer to ``text``, the undecided end of the input."""
         self.buffer = text
 
     def account_text(self, channel: Channel, text: str) -> list[Event]:
@@ -223,7 +225,7 @@ class Ledger:
         self.position = 0
 
     def restore(self) -> None:
-        """Put the input that was set aside back in front of the buffer."""
+        """Put the input that was set aside back at the start of the buffer."""
         text = "".join(self._set_aside)
         self._set_aside.clear()
         self._set_aside_length = 0
@@ -283,7 +285,7 @@ class Ledger:
             )
 
     def _emit_silently(self, raw: str, start: int) -> None:
-        """Account for part of a call that is not reported, as markup or as text."""
+        """Account for part of a silent call, as markup or as text."""
         if self.silent_channel is None:
             self._events.append(Markup("call", raw, start, start + len(raw)))
         elif raw:
@@ -375,7 +377,7 @@ class Ledger:
 
         A diagnostic in the middle of the arguments would prevent ``normalise`` from joining the arguments.
         """
-        if self.silent_channel is None:
+        if self.silent_channel is None and (self._reports_late_ids or kind != "late_id"):
             at = max(self._base + at, 0)
             self._deferred.append(Diagnostic(kind, detail, at, at))
 

@@ -94,7 +94,7 @@ class RowError(Exception):
 
 
 class RowReader:
-    """Reader and parser for the rows of batches; the options are checked when it is created."""
+    """Reader and parser for the rows of batches; its constructor checks the options."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class RowReader:
         if token_ids and isinstance(prompt, str):
             raise UsageError("the outputs are token ids, so the prompt must be token ids, too")
         if not isinstance(tools, Column):
-            # Check tools for all rows here; otherwise every row would report the same mistake.
+            # If all rows have the same tools, check the tools once, so that a mistake is reported only once.
             tools = None if tools is None else as_tools(tools)
         self.source = token_ids or text
         self.by_ids = bool(token_ids)
@@ -344,7 +344,7 @@ def _lists(data: pa.Array, name: str) -> list[Any]:
 
 
 def _integers(data: pa.Array) -> memoryview:
-    """Return a view of an integer column without nulls, but without ``to_numpy``, which needs NumPy."""
+    """Return a view of an integer column that has no nulls; ``to_numpy`` would need NumPy."""
     width = data.type.bit_width // 8
     formats = _UNSIGNED if pa.types.is_unsigned_integer(data.type) else _SIGNED
     start, end = data.offset * width, (data.offset + len(data)) * width
@@ -396,7 +396,8 @@ def kept_columns(
     twice = [name for name in kept if name in schema.names]
     if twice:
         raise UsageError(
-            f"the result would have {', '.join(map(repr, twice))} twice: keep other columns, or pass prefix="
+            f"the input already has columns named {', '.join(map(repr, twice))}: "
+            "omit them from keep=, or pass prefix="
         )
     return kept
 
@@ -404,7 +405,7 @@ def kept_columns(
 def append_columns(
     batch: pa.RecordBatch, names: Iterable[str], schema: pa.Schema, arrays: Sequence[pa.Array]
 ) -> pa.RecordBatch:
-    """Return a batch that contains the names columns, followed by the new columns."""
+    """Return the columns ``names`` of a batch, followed by the new columns, as a new batch."""
     old = [_column(batch, name) for name in names]
     if not old and not batch.schema.metadata:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -25,9 +25,9 @@ FLAGS: Final = {
     "api_keys": "KEY,..",
     "log_level": "LEVEL",
 }
-"""Settings that have a command-line flag, with the placeholder for the flag's value in the help text.
+"""Settings that have a command-line flag, each with the placeholder for its value in the help text.
 
-``--set`` changes all other settings.
+A setting without a flag can be changed with ``--set``.
 """
 
 

@@ -37,7 +37,7 @@ _MODEL_IDENTITY: Final = (
     "template",
     "file",
 )
-"""Settings that identify one model.  A model's table does not inherit them from the top level."""
+"""Settings that identify one model.  A model's table does not inherit these settings from the top level."""
 _MODEL_SETTINGS: Final = (
     *_MODEL_IDENTITY,
     "upstream",
@@ -399,7 +399,7 @@ def _models(tables: object, hints: Mapping[str, object], path: str) -> dict[str,
 
 
 def _typed(name: str, value: object, hint: object, place: str) -> object:
-    """Convert a value from the TOML file to the type of its setting; raise an error if the types differ."""
+    """Convert a value from the TOML file to its setting's type; raise an error if this is not possible."""
     origin = get_origin(hint)
     if origin is Literal and value in get_args(hint):
         return value

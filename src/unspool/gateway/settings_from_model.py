@@ -38,7 +38,7 @@ _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "unspool": ("openai", "another unspool gateway"),
     "openai": ("openai", "an unknown engine"),
 }
-"""The name of each detected engine in the settings, and its name in notes to the user."""
+"""For each detected engine: its name in the settings, and its name in notes to the user."""
 _KINDS: Final = {
     "gguf": "a GGUF file",
     "hub": "a model in the Hugging Face cache",

@@ -84,7 +84,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
         :param template: the model's chat template, from which the dialect is detected; only with ``"auto"``.
         :param engine: the engine of the server: ``vllm``, ``sglang`` or ``llamacpp``.  The transport then
             adds the request fields that make the engine leave all markup in the text; without an engine,
-            it does not change requests.
+            the transport does not change requests.
         :param policies: the policies for the parsers.
         """
         self._reading = Reading.create(dialect, template, engine, as_policies(policies))

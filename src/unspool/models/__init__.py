@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .detection.result import Detection, Reasoning
     from .doctor.diagnose import diagnose
     from .doctor.report import Diagnosis
+    from .inference.infer_from_outputs import InferredDialect, infer_dialect
+    from .inference.proof import OutputProof
     from .sources import Source, find_source, read_source
     from .sources.source import Vocabulary
 
@@ -18,6 +20,8 @@ __all__ = [
     "Detection",
     "Diagnosis",
     "ExportError",
+    "InferredDialect",
+    "OutputProof",
     "Reasoning",
     "Source",
     "Vocabulary",
@@ -27,6 +31,7 @@ __all__ = [
     "diagnose",
     "find_source",
     "from_response_template",
+    "infer_dialect",
     "read_source",
     "to_response_template",
 ]
@@ -42,6 +47,9 @@ _LATER = {
     "Reasoning": ".detection.result",
     "diagnose": ".doctor.diagnose",
     "Diagnosis": ".doctor.report",
+    "InferredDialect": ".inference.infer_from_outputs",
+    "infer_dialect": ".inference.infer_from_outputs",
+    "OutputProof": ".inference.proof",
     "Source": ".sources",
     "find_source": ".sources",
     "read_source": ".sources",
@@ -49,7 +57,7 @@ _LATER = {
 }
 """Mapping from each public name to its module; the module is imported when the name is first used."""
 
-if not TYPE_CHECKING:  # hidden from type checkers, which would accept misspelt names
+if not TYPE_CHECKING:  # with __getattr__, type checkers would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER)
 
 

@@ -54,7 +54,7 @@ class RawCode(Codec):
         return "complete" if self.done else "truncated"
 
     def _opening(self) -> str:
-        """Return the beginning of the JSON object on the first call, and an empty string afterwards."""
+        """Return the beginning of the JSON object, or an empty string if it was returned earlier."""
         opening = "" if self._started else OPENING
         self._started = True
         return opening

@@ -1,4 +1,4 @@
-"""Broken calls in converted messages: the option that keeps or omits them, and their recognition."""
+"""Broken calls in converted messages: an option to poison or omit them, and a function to recognise them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_broken(broken: str) -> None:
 
 
 def poisoned(call: BrokenCall) -> str:
-    """Return the arguments of a broken call with poison, as streams contain them."""
+    """Return the arguments of a broken call followed by poison, as in a stream."""
     return call.arguments + make_poison(call.arguments, call.status)
 
 

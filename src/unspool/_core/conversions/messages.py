@@ -1,7 +1,8 @@
 """Conversion from and to the content blocks of Anthropic's Messages API.
 
-The arguments of a call are an object in this API, so the spelling of the JSON text is lost.  Broken calls are
-left out, because an object cannot be made invalid on purpose (*poisoned*).  The order of the parts is kept.
+The arguments of a call are an object in this API, so the spelling of the JSON text is lost.  A broken call
+never becomes a ``tool_use`` block, because an object cannot be made invalid on purpose (*poisoned*).  The
+order of the parts is kept.
 """
 
 from __future__ import annotations

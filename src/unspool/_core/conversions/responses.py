@@ -1,7 +1,7 @@
 """Conversion from and to the output items of OpenAI's Responses API.
 
-The order of the parts and the JSON text of arguments are kept.  Free-form tools exist only in requests, so
-their calls become items of ordinary functions.
+The order of the parts and the JSON text of arguments are kept.  A message does not record whether a tool is
+free-form, so a call to a free-form tool becomes an ordinary ``function_call`` item.
 """
 
 from __future__ import annotations

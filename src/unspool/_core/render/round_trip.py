@@ -76,7 +76,7 @@ def _text_problem(part: TextPart, rest: list[TextPart | ToolCall]) -> str:
 def _call_problem(call: ToolCall, rest: list[TextPart | ToolCall], id: str) -> str:
     """Return a description of how a call changed, or an empty string.
 
-    Text in front of the call is a change, too.
+    Text before the call is a change, too.
 
     :param rest: the parsed parts that have not been compared yet; the call is removed from them.
     :param id: the id that the parsed call must have; empty if the ids may differ.

@@ -37,7 +37,7 @@ NO: Final = -2
 """Value that is returned instead of an index if the text does not match."""
 
 ASCII: Final = 128
-"""Index of the entry for all characters outside ASCII in the tables that ``flags_of`` returns."""
+"""In the tables that ``flags_of`` returns, the index of the entry for all characters outside ASCII."""
 
 
 def flags_of(characters: Iterable[str]) -> bytes:
@@ -97,8 +97,8 @@ class Alphabet:
     def __init__(self, pattern: str) -> None:
         """Compile the set.
 
-        :param pattern: a pattern that matches a whole run.  It may allow fewer characters at the start of the
-            run.
+        :param pattern: a pattern that matches a whole run.  The pattern may allow fewer characters at the
+            start of the run.
         """
         self.pattern: Final = re.compile(pattern)
         codes = set(map(chr, range(ASCII))) if COMPILED else set[str]()
@@ -153,7 +153,7 @@ def skip_whitespace(text: str, at: i64) -> i64:
 
 
 def string_run(text: str, at: i64) -> i64:
-    """Skip characters and complete escapes inside a JSON string."""
+    """Skip characters of a JSON string up to its end, an incomplete escape or an invalid character."""
     if not COMPILED:
         return _STRING_RUN.match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)

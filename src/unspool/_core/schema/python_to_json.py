@@ -64,8 +64,8 @@ _AFTER_COMMA: Final = {
     "pair": "key",
 }
 _AFTER_COLON: Final = {"brace": "pair", "key": "pair"}
-# Pairs of JSON brackets.  The key consists of Python's closing bracket, the kind of the bracket, and whether
-# a value precedes the closing bracket.
+# Map to pairs of JSON brackets.  Each key consists of Python's closing bracket, the kind of the bracket, and
+# whether a value precedes the closing bracket.
 _JSON_BRACKETS: Final = {
     ("]", "list", True): ("[", "]"),
     ("]", "list", False): ("[", "]"),

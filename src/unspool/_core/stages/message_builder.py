@@ -51,7 +51,7 @@ class MessageBuilder:
         """Create a builder for one output.
 
         :param parser: the parser that the events come from.
-        :param source: the whole output, if it is known, so that errors can quote it.
+        :param source: the whole output, if it is known; errors quote this text.
         """
         self._whitespace = WhitespaceFilter(parser)
         self._source = source

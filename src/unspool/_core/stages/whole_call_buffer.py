@@ -31,7 +31,7 @@ class CommitBuffer:
         self._policies = policies
         self._channel: Channel = channel  # channel of the text around the call
         self._held: list[Event] = []
-        self._replaced = 0  # number of broken calls that were replaced by text or removed
+        self._replaced = 0  # number of broken calls that were removed or replaced with text
 
     @property
     def pending(self) -> int:

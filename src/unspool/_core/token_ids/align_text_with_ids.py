@@ -7,12 +7,12 @@ of an incomplete character or a possible stop string), omit special tokens, or e
 Theory of operation: the ids are decoded to the *expected* text, in which each special token is
 one private code point (see ``tokenizer_adapters.py``).  The expected text is compared with the actual text.
 
-* Where they agree, the actual text is returned.
-* If the next expected character is a special token, the characters of the token are looked for in the
-  actual text, after whitespace.  If they are present, the code point replaces them.  If the engine
-  omitted the token, the code point is inserted.
-* If they differ in ordinary text (because a decoder changed whitespace, or the bytes are not valid
-  UTF-8), the actual text is returned, up to the next special token.
+* Where the two texts agree, the actual text is returned.
+* If the next expected character is a special token, the actual text may contain the characters of the
+  token, after any whitespace.  The code point then replaces these characters.  If the engine omitted the
+  token, the code point is inserted.
+* If ordinary text differs (because a decoder changed whitespace, or the bytes are not valid UTF-8), the
+  actual text is returned, up to the next special token.
 * Text that may be the beginning of a special token is held back.
 """
 
@@ -26,7 +26,7 @@ from .detokenizer import PRIVATE, OffsetMap
 
 
 class Alignment:
-    """Alignment of one output's text and ids, which replaces special tokens in the text by code points."""
+    """Alignment of one output's text and ids, which replaces special tokens in the text with code points."""
 
     __slots__ = ("_expected", "_length", "_literals", "_positions", "_text", "_unmatched", "offsets")
 
@@ -129,7 +129,7 @@ class Alignment:
         return 0
 
     def _resynchronise(self, at: int, out: list[str]) -> int:
-        """Return the text up to the next special token, because it differs from the decoded ids."""
+        """After a difference, output the text up to the next special token, and return its end."""
         self._unmatched = _Queue()
         expected = self._expected
         while expected.piece:

@@ -1,4 +1,4 @@
-"""Labels of tokens.  A label is one byte, and its values are the same in all versions of this library."""
+"""Labels of tokens.  A label is one byte, whose meaning is the same in all versions of this library."""
 
 from enum import IntEnum, IntFlag
 from typing import Final
@@ -81,7 +81,7 @@ def stretches(events: list[Event], visible_events: list[Event], ends: frozenset[
                 out.append((start, _MARKUP))
                 out.append((min(end, event.end), label))
                 if end > event.end:
-                    break  # the text continues after this event
+                    break  # a later event contains the rest of this visible text
                 first += 1
             out.append((event.end, _MARKUP))
         elif isinstance(event, Markup):
@@ -112,7 +112,7 @@ def labels_of(widths: list[int], text_labels: list[Stretch]) -> bytes:
     :param widths: number of characters that begin in each token.
     :param text_labels: labels of the text, from :func:`stretches`.
     """
-    out: list[bytes] = []  # labels of the tokens so far, in runs
+    out: list[bytes] = []  # labels of the tokens so far, as runs of equal labels
     total: i64 = len(widths)
     token: i64 = 0  # The first token without a label.
     start: i64 = 0  # The offset of the first token without a label.
