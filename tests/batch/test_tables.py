@@ -381,7 +381,7 @@ def test_conversion_is_verified_or_explained(source: str) -> None:
     texts = []
     for message in MESSAGES:
         try:
-            texts.append(render(source, message))
+            texts.append(render(message, source))
         except UsageError:  # the target dialect cannot express the message
             continue
     read = parse_batch(batch(text=texts), source)
@@ -412,7 +412,7 @@ def tools_for(row: dict[str, Any]) -> list[dict[str, Any]] | None:
 def test_calls_convert_between_common_dialects() -> None:
     call = Message(tool_calls=(ToolCall("callcall1", "get_weather", '{"city": "Paris", "days": 3}'),))
     for source, to in product(DOZEN, DOZEN):
-        rows = batch(text=[render(source, call)])
+        rows = batch(text=[render(call, source)])
         (row,) = convert_batch(rows, source, to, tools=EXAMPLE_TOOLS).to_pylist()
         assert row["ok"], (source, to, row["error"])
         assert calls_of(parse(row["converted"], to, tools=EXAMPLE_TOOLS)) == calls_of(call)
@@ -458,7 +458,7 @@ def test_parsed_table_renders_like_its_messages(dialect: Dialect) -> None:
     prompt = "" if dialect.frame is None else None
     parsed = parse_batch(batch(text=[text]), dialect, tools=EXAMPLE_TOOLS, prompt=prompt)
     (row,) = render_batch(parsed, dialect).to_pylist()
-    assert row["text"] == render(dialect, replace(message, parts=()))
+    assert row["text"] == render(replace(message, parts=()), dialect)
 
 
 @pytest.mark.parametrize(

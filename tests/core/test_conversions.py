@@ -329,7 +329,24 @@ def test_call_of_your_own_needs_no_id() -> None:
     call = ToolCall(name="f", arguments='{"n": 1}')
     assert call == ToolCall("", "f", '{"n": 1}')
     assert ToolCall(name="f").args == {}
-    assert '"name": "f"' in render("hermes", Message(tool_calls=[call]))
+    assert '"name": "f"' in render(Message(tool_calls=[call]), "hermes")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"role": "assistant", "content": "Hi."}, r"pass Message\.from_chat\(message\)"),
+        (ChatCompletionMessage(role="assistant", content="Hi."), r"from_chat\(message\.model_dump\(\)\)"),
+        ([{"type": "text", "text": "Hi."}], r"Message\.from_messages\(\)"),
+        ("Hi.", r"pass Message\(text\)"),
+        (1, "got int$"),
+    ],
+)
+def test_render_says_what_to_pass(wrong: Any, advice: str) -> None:
+    with pytest.raises(UsageError, match=advice):
+        render(wrong, "hermes")
+    with pytest.raises(UsageError, match=r"call render\(message, dialect\)"):
+        render("hermes", {"role": "assistant"})  # type: ignore[arg-type]
 
 
 def test_message_repr_is_short() -> None:
@@ -361,8 +378,8 @@ def test_models_name_their_dialects() -> None:
 def test_swapped_arguments_are_named() -> None:
     with pytest.raises(UsageError, match=r"the arguments are swapped: call parse\(text, 'hermes'\)"):
         parse("hermes", OUTPUT)
-    with pytest.raises(UsageError, match=r"the arguments are swapped: call render\(dialect, message\)"):
-        render(Message("Hi."), "hermes")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"the arguments are swapped: call render\(message, dialect\)"):
+        render("hermes", Message("Hi."))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"the arguments are swapped: call plan\(dialect, request\)"):
         plan({"messages": []}, "hermes")  # type: ignore[arg-type]
     for chunks in (["Hi."], "Hi."):

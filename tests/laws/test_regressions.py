@@ -571,7 +571,7 @@ def test_m04_ids_are_unique(dialect: str) -> None:
     arguments = "{}" if spec.names.fixed == "" else '{"code": "x"}'
     name = spec.names.fixed or "f"
     calls = tuple(ToolCall(spec.id_format.new(name, 0), name, arguments) for _ in range(3))
-    text = render(spec, Message(tool_calls=calls), check=False)
+    text = render(Message(tool_calls=calls), spec, check=False)
     for policies in (None, Policies(call_ids="generated")):
         message = parse(text, dialect, policies=policies)
         assert len({call.id for call in message.tool_calls}) == len(message.tool_calls) == 3
@@ -593,7 +593,7 @@ def test_m05_id_is_in_the_first_delta_and_stays() -> None:
         assert [delta["id"] for delta in got if "id" in delta] == ["functions.f:7"]
         assert "id" in got[0]
     for dialect in ("hermes", "qwen3_coder"):
-        text = render(dialect, Message(tool_calls=(ToolCall("", "f", "{}"),)))
+        text = render(Message(tool_calls=(ToolCall("", "f", "{}"),)), dialect)
         got = deltas(stream(Case(dialect, text), list(text)))
         assert [bool(delta.get("id")) for delta in got] == [True, *(False for _ in got[1:])]
 
@@ -661,7 +661,7 @@ def test_p02_undeclared_tools_follow_one_policy_in_every_dialect(dialect: str) -
     if spec.names.fixed:
         pytest.skip("calls of this dialect have no name")
     arguments = '{"path": "/"}'
-    text = render(spec, Message(tool_calls=(ToolCall("call_1", "rm", arguments),)))
+    text = render(Message(tool_calls=(ToolCall("call_1", "rm", arguments),)), spec)
     tools = [tool("ls", path="string")]
     for chunks in ([text], list(text)):
         forwarded = run_parser(spec, Request(text, tools), chunks).message

@@ -289,7 +289,7 @@ def test_token_widths_are_measured_from_the_first_id() -> None:
 def test_rendered_and_encoded_message_is_labelled_as_written() -> None:
     tokenizer: Tokenizer = real_vocabulary("qwen3")
     message = Message(content="Let me look.", reasoning="The user wants 日本 😀🎉.")
-    text = render("hermes", message)
+    text = render(message, "hermes")
     reading = label_tokens(
         tokenizer.encode(text, add_special_tokens=False).ids, "hermes", tokenizer=tokenizer
     )

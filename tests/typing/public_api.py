@@ -220,7 +220,7 @@ def declare() -> None:
     assert_type(unspool.register(dialect, replace=True), Dialect)
     assert_type(unspool.get_dialect("mine"), Dialect)
     assert_type(unspool.list_dialects(), tuple[Dialect, ...])
-    assert_type(unspool.render(dialect, Message(content="Hi"), check=False), str)
+    assert_type(unspool.render(Message(content="Hi"), dialect, check=False), str)
     assert_type(unspool.parse("Hi", dialect, new_id=unspool.parser.seeded_ids(17, dialect)), Message)
     assert_type(unspool.dialects.explain("hermes"), str)
     assert_type(unspool.dialects.state_diagram(dialect), str)

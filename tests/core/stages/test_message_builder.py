@@ -481,7 +481,7 @@ def test_seeded_ids_are_reproducible(name: str) -> None:
     dialect = get_dialect(name)
     call = ToolCall("", dialect.names.fixed or "f", '{"code": "x"}')
     try:
-        text = render(dialect, Message(tool_calls=(call, call)), check=False)
+        text = render(Message(tool_calls=(call, call)), dialect, check=False)
     except UsageError:
         return  # only the message frame is held
     policies = Policies(call_ids="generated")

@@ -230,7 +230,7 @@ def test_ids_give_the_same_result_as_text(name: str) -> None:
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:
         # Render without text, because some dialects accept calls only at the beginning.
-        actual, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
+        actual, expected = _read_both_ways(name, render(Message(tool_calls=EXAMPLE.tool_calls), name))
         assert actual == expected
         assert [call.name for call in actual.tool_calls] == ["get_weather", "now"]
 

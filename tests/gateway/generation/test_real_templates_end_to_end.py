@@ -105,9 +105,9 @@ def test_call_arrives_with_every_template(name: str, choice: str) -> None:
     text = ""
     if plan.start == "reasoning":
         thinking = Message(parts=(TextPart("reasoning", "Hmm."), TextPart("content", "z")))
-        text = "Hmm." + render(plan.dialect, thinking).split("Hmm.", 1)[1].rsplit("z", 1)[0]
+        text = "Hmm." + render(thinking, plan.dialect).split("Hmm.", 1)[1].rsplit("z", 1)[0]
     called = ToolCall("callid001", "get_weather", json.dumps(ARGUMENTS))
-    text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.prompt.start)
+    text += render(Message(parts=(called,)), plan.dialect).removeprefix(plan.dialect.prompt.start)
 
     reader = Reader(plan)
     answer = ChatEncoder(job, "m", [reader], WireOptions())
