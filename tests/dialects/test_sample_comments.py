@@ -1,6 +1,6 @@
-"""Sample outputs in comments: above each built-in declaration stands what ``render`` writes in the dialect.
+"""Sample outputs in comments: each built-in declaration has a comment with an output that ``render`` writes.
 
-Update them with ``python tests/dialects/test_sample_comments.py``.
+Update them with ``PYTHONPATH=tests/support python tests/dialects/test_sample_comments.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from unspool._core.render.example_output import example
 FAMILIES = ROOT / "src" / "unspool" / "dialects" / "families"
 HEAD = "# Sample output:"
 WIDTH = 80
-"""Longest line of a sample; a longer line is continued after a backslash."""
+"""Maximum length of a line.  A longer line continues on the next line of the comment, after a backslash."""
+BREAK = re.compile(r"(?<!:)(?= )(?![^<>]*>)|(?=\]<\])|(?<![\]\[])(?=<[^/])|(?<![\w>])(?=\[)")
+"""Positions at which a line may be broken: before a space, an opening tag, ``[`` or ``]<]minimax[>[``.
+
+The space must not be inside a tag or after a colon.
+"""
 
 
 def declarations(module: Path) -> dict[str, Dialect]:
@@ -38,8 +43,10 @@ def comment(dialect: Dialect) -> str:
     for line in example(dialect)[0].split("\n"):
         rest = line
         while len(rest) > WIDTH:
-            lines.append(f"#   {rest[:WIDTH]}\\")
-            rest = rest[WIDTH:]
+            breaks = (match.start() for match in BREAK.finditer(rest, 1))
+            end = max((at for at in breaks if at <= WIDTH), default=WIDTH)
+            lines.append(f"#   {rest[:end]}\\")
+            rest = rest[end:]
         lines.append(f"#   {rest}".rstrip() if rest == line else f"#   {rest}")
     return "\n".join(lines)
 
@@ -51,7 +58,7 @@ DECLARED = [(module, name) for module in MODULES for name in declarations(module
 @pytest.mark.parametrize(("module", "name"), DECLARED, ids=[name for _, name in DECLARED])
 def test_comment_above_the_declaration_is_what_render_writes(module: Path, name: str) -> None:
     expected = f"{comment(declarations(module)[name])}\n{name} = "
-    assert expected in module.read_text("utf-8"), "run python tests/dialects/test_sample_comments.py"
+    assert expected in module.read_text("utf-8"), "run the command in this module's docstring"
 
 
 def update() -> None:

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from unspool import Dialect, Message, ToolCall, list_dialects, parse, render
+from unspool import Dialect, Message, Parser, ToolCall, list_dialects, parse, render
 from unspool._core.compiler.drift import DRIFTS, LOST_OPENER, NEIGHBOURS_CLOSER, drifted_templates
 from unspool.dialects.parse_templates import template_text
 from unspool.testing import ModelOutput, assert_laws, chunkings
@@ -210,3 +210,11 @@ def test_stripped_header_of_the_answer(text: str, content: str) -> None:
 def test_every_change_applies_to_some_dialect() -> None:
     notes = {templates.note for dialect in list_dialects() for templates in drifted_templates(dialect)}
     assert notes == {*(drift.note for drift in DRIFTS), LOST_OPENER}
+
+
+@pytest.mark.parametrize(("tools", "released"), [(None, 18), (TOOLS, 96)])
+def test_text_after_an_opener_is_released_soon(tools: list[dict[str, Any]] | None, released: int) -> None:
+    parser = Parser("hermes", tools=tools)
+    text = "<tool_call> tags" + " and more" * 20
+    fed = next(end for end in range(1, len(text) + 1) if parser.feed(text[end - 1 : end]) and end > 11)
+    assert fed <= released

@@ -151,7 +151,7 @@ _LATER = {
     "ThinkingHabits": "._family_request_facts",
     "UNSWITCHED": "._family_request_facts",
 }
-"""Module of each name.  It is imported when the name is first used."""
+"""Map from each name to its module.  The module is imported when the name is first used."""
 
 if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER)

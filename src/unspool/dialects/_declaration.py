@@ -27,11 +27,11 @@ The grammar of templates:
 - Between a marker and a placeholder for calls, names, keys or arguments, the parser accepts whitespace.
 - A sequence of ``key="{placeholder}"`` stands for attributes, in any order and with any quotes.  Unknown
   attributes are ignored.
-- If a template contains the same placeholder twice, both must have the same text.
+- If a template contains a placeholder twice, the text must be the same at both places.
 - The first template of a tuple is canonical: ``render`` and the grammars use it.  The parser accepts all.
 
-Where a template is accepted is not part of its text: ``Section``, ``Wrapper`` and ``Opener`` have fields for
-it.
+The text of a template does not say where the parser accepts it.  ``Section``, ``Wrapper`` and ``Opener`` have
+fields for this purpose.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Route:
     when: Mapping[str, str]
     """Conditions: a mapping from header fields to their values, such as ``{"to": "functions.{name}"}``.
 
-    All of them must hold.  If the mapping is empty, the route applies to every message.  ``{name}`` stands
+    All conditions must hold.  If the mapping is empty, the route applies to every message.  ``{name}`` stands
     for the name of the function.
     """
     into: Literal["reasoning", "content", "drop", "{args}", "{params}", "{calls}"]
@@ -172,14 +172,14 @@ class Prompt:
     """Part of the model's turn that the prompt already contains."""
 
     ends: tuple[str, ...] = ()
-    """Texts with which prompts end, not counting ``Thinking.seed``; empty if there are too many."""
+    """Texts with which prompts end, without ``Thinking.seed``; empty if there are too many such texts."""
     opens_message: bool = False
-    """True if the first of ``ends`` opens the message that the output continues, so the output begins in it.
+    """True if the first text of ``ends`` opens a message, and the output continues this message.
 
-    If the caller passes no prompt, the parser assumes one that ends so.
+    If the caller passes no prompt, the parser assumes a prompt that ends with this text.
     """
     begins_turn: bool = False
-    """True if the parser recognises the start of a turn in a prompt by ``ends``, as by ``turn``."""
+    """True if the texts of ``ends`` are also markers that begin a turn, like those in ``turn``."""
     turn: tuple[str, ...] = ()
     """Markers that begin a turn of the model, if they do not look like control tokens.
 
@@ -197,15 +197,15 @@ class Prompt:
 class Writing:
     """Instructions for ``render`` that no template contains.
 
-    The parser accepts any whitespace at these places, so most of them do not matter to it.
+    The parser accepts any whitespace at these places, so most of the instructions do not affect parsing.
     """
 
     before_calls: str = ""
-    """Newlines in front of the first section, left out after other whitespace and at the start."""
+    """Newlines before the first section; not written at the start of the output or after whitespace."""
     between_calls: str = ""
     """Text between two calls in a section, or between two sections.
 
-    The parser accepts a separator that is not whitespace with any whitespace around it.
+    If the text contains more than whitespace, the parser accepts any whitespace around it.
     """
     section_per_call: bool = False
     """True if the model writes a separate section for each call, with ``between_calls`` between them."""
@@ -218,13 +218,13 @@ class Habits:
     null_calls: tuple[str, ...] = ()
     """Function names that the model uses in order to call nothing; such calls are removed."""
     first_index: int = 0
-    """Number of the first call in an ``{index}`` placeholder."""
+    """Number that ``{index}`` stands for in the first call."""
     nested: bool = False
     """True if a ``{value}`` may consist of further parameters; then the closing tag may repeat the key."""
     list_key: str = ""
     """Name of the nested parameters that represent the items of a list."""
     type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
-    """Words for the ``{type}`` placeholder, one per JSON type, in the same order as the default words."""
+    """Words for the ``{type}`` placeholder, one for each JSON type, in the order of the default words."""
     unescape: bool = False
     """True if the values of attributes are XML-escaped."""
     drop_text: tuple[str, ...] = ()
@@ -290,7 +290,7 @@ class Dialect:
     writing: Writing = Writing()
     """Instructions for ``render`` that no template contains."""
     habits: Habits = Habits()
-    """Habits that only few families have."""
+    """Habits that only a few families have."""
     keep_whitespace: bool = False
     """True if whitespace before a call is content, because the template adds no separator before calls."""
     prompt: Prompt = Prompt()

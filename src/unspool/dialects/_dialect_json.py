@@ -17,7 +17,7 @@ from ..errors import UsageError
 from ._declaration import Dialect
 
 FORM_VERSION: Final = 1
-"""Version of the JSON form.  A change that older readers cannot read increases it."""
+"""Version of the JSON form.  It increases with each change that older readers cannot read."""
 _PLAIN: Final[Mapping[object, str]] = {
     str: "string",
     bool: "boolean",
@@ -38,7 +38,7 @@ def dialect_to_json(dialect: Dialect) -> dict[str, Any]:
 
 
 def dialect_from_json(value: Mapping[str, Any]) -> Dialect:
-    """Build a dialect from JSON values; a missing field gets its default.
+    """Build a dialect from JSON values; a missing field has its default value.
 
     :raises UsageError: if a value does not have the form that :func:`dialect_schema` describes.
     :raises SpecError: if the declaration contradicts itself.
@@ -52,7 +52,7 @@ def dialect_from_json(value: Mapping[str, Any]) -> Dialect:
     if version != FORM_VERSION or isinstance(version, bool):
         raise UsageError(
             f"dialect.version: expected {FORM_VERSION}, got {version!r}: "
-            "export the dialect with a version of unspool that writes this form"
+            f"export the dialect with a version of unspool that writes version {FORM_VERSION}"
         )
     members = {name: member for name, member in value.items() if name != "version"}
     dialect: Dialect = _read(Dialect, members, "dialect")
@@ -130,7 +130,7 @@ def _read_dataclass(cls: type, value: Any, where: str) -> Any:
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    """Return whether a JSON value can be converted to a type, without looking at its members."""
+    """Return whether a JSON value can be converted to a type, without checking its members."""
     origin = get_origin(hint)
     if origin is Literal:
         return value in get_args(hint)
@@ -167,7 +167,7 @@ def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a type, and add the schema of every dataclass to the definitions."""
     if is_dataclass(hint) and isinstance(hint, type):
         if hint.__name__ not in definitions:
-            # Registered before its fields are visited, because a dataclass may refer to itself.
+            # Add the class before its fields are visited, because a dataclass may refer to itself.
             definitions[hint.__name__] = {}
             definitions[hint.__name__] = _object(hint, definitions)
         return {"$ref": f"#/$defs/{hint.__name__}"}

@@ -78,7 +78,7 @@ class Thinking:
     An empty string means that the template writes no such marker.
     """
     after_tool: AfterTool | None
-    """Text that the template writes after a tool's result: the ``same`` marker (``seed``) or ``nothing``."""
+    """Text that the template writes after a tool's result: ``same`` (the marker ``seed``) or ``nothing``."""
     when_off: WhenOff | None
     """Treatment of reasoning markers in the output if reasoning is off.
 
@@ -91,8 +91,8 @@ class Thinking:
     modes: tuple[tuple[str, bool | None], ...] = ()
     """Values of ``thinking_mode`` in addition to ``enabled`` and ``disabled``.
 
-    Each is a pair of a value and its effect: True turns reasoning on, False turns it off, and None lets the
-    model decide.
+    Each item is a pair of a value and its effect: True turns reasoning on, False turns reasoning off, and
+    None lets the model decide.
     """
     efforts: tuple[tuple[str, str], ...] = ()
     """Pairs of a value of ``reasoning_effort`` and the template's word for this value.
@@ -167,14 +167,14 @@ class RequestFacts:
     eos: tuple[str, ...] | None = None
     """Tokens that end a turn, if they are not the ``stop`` markers of the dialect.
 
-    Empty if only the model's generation config lists them.
+    Empty if only the model's generation config lists these tokens.
     """
     thinking: Thinking
     """Options for reasoning."""
     checkpoints: tuple[tuple[str, Thinking], ...] = ()
     """Checkpoints and reasoning parsers that have the same dialect but different options for reasoning.
 
-    Each is a pair of a name and the options that replace ``thinking``.
+    Each item is a pair of a name and the options that replace ``thinking``.
     """
 
     def __post_init__(self) -> None:

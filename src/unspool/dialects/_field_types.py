@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, 
 from ..errors import SpecError
 
 Check: TypeAlias = Callable[[Any, str], "Fault | None"]
-"""Function that checks a value, given its place, such as ``section[1]``."""
+"""Function that checks a value; its second argument is the value's place, such as ``section[1]``."""
 
 _LONGEST: Final = 200
 _EXAMPLES: Final[Mapping[object, str]] = {
@@ -34,7 +34,7 @@ class Fault(NamedTuple):
     """Path of the value, such as ``family.aliases[0]``."""
     value: object
     expected: str
-    """What to write instead."""
+    """Description of a valid value."""
 
 
 def find_fault(value: Any) -> Fault | None:

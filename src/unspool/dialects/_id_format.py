@@ -40,7 +40,7 @@ class IdFormat:
     length: int = 24
     """Number of random alphanumeric characters that replace ``{random}``."""
     native_length: int | None = None
-    """Required length of ids that the model wrote; such ids must also be ASCII letters and digits.
+    """Required length of ids that the model wrote; such ids must also consist of ASCII letters and digits.
 
     If None, every id that is not empty is valid.
     """

@@ -12,7 +12,7 @@ from ._declaration import Dialect
 from .parse_templates import literals, parse_header_field, parse_template, template_text, with_text
 
 _NO_SPACE: Final = re.compile(rf"(?:{CONTROL_TOKEN.pattern})(?=\w)|(?<=\w)(?={CONTROL_TOKEN.pattern})")
-"""Position after which a detokenizer may add a space: between a control token and a word."""
+"""Pattern of the border between a control token and a word, where a detokenizer may add a space."""
 _TEMPLATE_FIELDS: Final = ("call", "section", "param", "reasoning", "content", "drop", "stop")
 """Fields of ``Dialect`` that contain templates."""
 
@@ -37,7 +37,7 @@ def dialect_texts(dialect: Dialect) -> Iterator[str]:
 def with_spaced_templates(dialect: Dialect) -> Dialect:
     """Return a dialect with a second variant of each template, if it tolerates spaces.
 
-    In the variant, spaces are between control tokens and words, where some detokenizers write them.
+    In the variant, there is a space between control tokens and words, as some detokenizers write it.
     """
     if not dialect.habits.tolerates_spaces:
         return dialect
@@ -52,7 +52,7 @@ def with_spaced_templates(dialect: Dialect) -> Dialect:
 
 
 def turn_markers(dialect: Dialect) -> tuple[str, ...]:
-    """Return the markers by which the parser recognises the start of a turn in a prompt."""
+    """Return the markers that show the parser where a turn of the model begins in a prompt."""
     return (*(dialect.prompt.ends if dialect.prompt.begins_turn else ()), *dialect.prompt.turn)
 
 

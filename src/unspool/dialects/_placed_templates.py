@@ -29,8 +29,8 @@ class Section:
 class Wrapper:
     """Template of the markers around reasoning, and where the parser accepts it.
 
-    A wrapper with the usual rules is written as a string: prose may mention its opening marker in the middle
-    of a line, so there the marker is text, unless it is a control token.
+    A wrapper with the usual rules is written as a string.  By these rules, the opening marker is text in the
+    middle of a line, where prose may mention it.  A control token is always a marker.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Wrapper:
     only_at_start: bool = False
     """True if the wrapper must not follow visible text."""
     mid_line: bool = False
-    """True if the opening marker is accepted in the middle of a line, too."""
+    """True if the opening marker is also accepted in the middle of a line."""
 
 
 @dataclass(frozen=True, slots=True)

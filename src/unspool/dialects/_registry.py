@@ -4,10 +4,9 @@ Built-in dialects and those of other packages (entry points of the group ``unspo
 loaded in the same way: from a module or an object that provides ``Dialect`` values.  Nothing is
 imported before the first lookup.
 
-The registry is thread-safe.  There is one lock for each of the two sources, which is held while the
-modules of the source are imported: the first thread loads the source, and other threads wait.  Another
-lock protects the tables.  It is never held during an import, because the import may call
-:func:`register` itself.
+The registry is thread-safe.  Each of the two sources has a lock: the first thread holds the lock while it
+imports the source, and other threads wait.  Another lock protects the tables.  No thread holds this lock
+during an import, because the import may call :func:`register` itself.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class _RunOnce:
 
 
 def plain_name(name: str) -> str:
-    """Return a name in lower case with ``_`` in place of ``-`` and spaces, the form for comparing names."""
+    """Return a name in the form for comparisons: in lower case, with ``_`` in place of ``-`` and spaces."""
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
@@ -173,7 +172,8 @@ def _register_all(source: object, name: str, add: Callable[[Dialect], Dialect]) 
     found = [value for value in values if isinstance(value, Dialect)]
     if not found:
         raise SpecError(
-            f"entry point {name!r} of group {GROUP!r} has no Dialect: refer to a Dialect, or to a module"
+            f"entry point {name!r} of group {GROUP!r} provides no Dialect: refer to a Dialect, or to a "
+            "module that contains one"
         )
     return [add(dialect) for dialect in found]
 
@@ -350,7 +350,7 @@ def checkpoint(name: str) -> tuple[str, Thinking] | None:
 
 
 def role_markers() -> frozenset[str]:
-    """Return the texts with which the prompts of all families end."""
+    """Return all texts with which a prompt of any family may end."""
     return _role_markers(_changes)
 
 

@@ -1,8 +1,8 @@
 """Validation of dialect declarations.
 
 The types of all fields are checked against their annotations (``_field_types.py``).  The checks in this
-module are those that a type cannot express.  Every error message names the place, such as ``section[1]``,
-shows what is there, why it is wrong, and how to correct it.
+module are those that a type cannot express.  Every error message has four parts: the place, such as
+``section[1]``, the value, the reason why the value is wrong, and the correction.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HINTS: Final = {
     "request": "write the name of a dialect with the same facts, such as request='hermes', or "
     "request=RequestFacts(...)",
 }
-"""What to write instead of a value with the wrong type, if the type alone does not say it."""
+"""Hints for values with the wrong type, keyed by field; other fields have a hint made from their type."""
 
 
 def validate_dialect(dialect: Dialect) -> None:
@@ -65,7 +65,7 @@ class _Check:
     def run(self) -> None:
         dialect = self.dialect
         if not isinstance(dialect.name, str) or not dialect.name:
-            raise SpecError(f"a dialect needs a name, got {dialect.name!r}: Dialect(name='mine', ...)")
+            raise SpecError(f"a dialect needs a name, got {dialect.name!r}: write Dialect(name='mine', ...)")
         fault = find_fault(dialect)
         if fault is not None:
             hint = _HINTS.get(fault.place) or fault.expected
@@ -112,7 +112,7 @@ class _Check:
                 self.refuse(f"also_accepts[{i}], {accepted.name!r}, must have call templates and no frame")
         if len(dialect.habits.type_words) != len(_TYPES):
             self.refuse(
-                f"values.type_words={dialect.habits.type_words!r}: write one word for each of "
+                f"habits.type_words={dialect.habits.type_words!r}: write one word for each of "
                 f"{', '.join(_TYPES)}"
             )
         if not dialect.values.quote.strip():
@@ -268,7 +268,7 @@ class _Check:
             self.fail(
                 place,
                 template,
-                f"the parser ignores newlines in front of a section; if the model writes them, declare "
+                f"the parser ignores newlines before a section; if the model writes them, declare "
                 f"writing=Writing(before_calls={newlines!r})",
             )
         if found != ["calls"]:
@@ -407,7 +407,7 @@ def _opener(pieces: Sequence[Piece]) -> str:
 
 
 def _whitespace_hint(template: str) -> str:
-    """Return a hint if a template begins with whitespace in place of text; otherwise an empty string."""
+    """Return a hint if a template is empty or begins with whitespace; otherwise return an empty string."""
     is_blank = template[:1].isspace() or not template.strip()
     return " (whitespace is not enough, because the parser accepts any amount of it)" if is_blank else ""
 
@@ -464,5 +464,5 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
 
 
 def seeds(template: str | Wrapper, seed: str) -> bool:
-    """Return whether ``seed`` is the opening marker of the reasoning template ``template``."""
+    """Return whether ``seed`` is the opening marker of a reasoning template."""
     return text_around(template, "text")[0].strip() == seed.strip()

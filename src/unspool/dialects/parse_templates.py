@@ -110,7 +110,7 @@ def only_at_start(template: str | Section | Wrapper | Opener) -> bool:
 
 
 def with_text(template: TemplateT, text: str) -> TemplateT:
-    """Return a template with another text, which is accepted at the same places."""
+    """Return a template with a different text, but accepted at the same places."""
     return text if isinstance(template, str) else replace(template, text=text)
 
 
@@ -138,8 +138,8 @@ def _pieces(template: str, names: Sequence[str] | None) -> list[Piece]:
         found: Piece
         after = ""
         if match["word"]:
-            # Two braces stand for one, as in Python's format strings.  Of more braces, the outer ones count
-            # first, and braces without a counterpart are text.
+            # Two braces stand for one brace, as in Python's format strings.  `{{{name}}}` is a placeholder
+            # between braces.  A brace without a counterpart is text.
             left, right = len(match["left"]), len(match["right"])
             pairs = min(left, right)
             literal += "{" * (left - pairs + pairs // 2)
@@ -174,7 +174,7 @@ def text_around(template: str | Section | Wrapper, field: str) -> tuple[str, str
 
 
 def source(pieces: Iterable[Piece]) -> str:
-    """Return the text of pieces, which contains placeholders as ``{name}``."""
+    """Return the source text of pieces, with placeholders such as ``{name}``."""
     return "".join(piece.text for piece in pieces)
 
 
@@ -228,8 +228,8 @@ def surround(template: str, placeholder: str, before: str, after: str) -> str:
 def reading_pieces(template: str | Section | Wrapper, exact: str = "") -> tuple[Piece, ...]:
     """Return a template's pieces, in the form that the parser uses.
 
-    Any whitespace is accepted next to arguments and names.  Next to the placeholder with the name ``exact``,
-    a line break in the template matches one optional newline.
+    The parser accepts any whitespace next to arguments and names.  Next to the placeholder that ``exact``
+    names, a newline in the template matches one optional newline.
     """
     out: list[Piece] = []
     pieces = _split_off_spaces(parse_template(template))
@@ -284,7 +284,7 @@ def _is_placeholder(piece: Piece | None, field: str) -> bool:
 def split_at(
     pieces: Sequence[Piece], *fields: str
 ) -> tuple[tuple[Piece, ...], Placeholder | None, tuple[Piece, ...]]:
-    """Split the pieces at the first of these placeholders: pieces before it, placeholder, pieces after it."""
+    """Return the pieces before the first of these placeholders, the placeholder, and the pieces after it."""
     for i, piece in enumerate(pieces):
         if isinstance(piece, Placeholder) and piece.field in fields:
             return tuple(pieces[:i]), piece, tuple(pieces[i + 1 :])

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ..dialects import Dialect
 
 _KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
-"""The JSON types, in the order of ``Values.type_words`` in a dialect declaration."""
+"""The JSON types, in the order of ``Habits.type_words`` in a dialect declaration."""
 _ANY_KEY: Final = seq(Chars(char_class("a-zA-Z_")), Repeat(Chars(char_class("a-zA-Z0-9_")), 0, 30))
 _KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
 _NO_REFERENCES: Final[frozenset[str]] = frozenset()

@@ -82,7 +82,7 @@ def compile_dialect(
 ) -> CompiledDialect:
     """Compile a dialect and return its tables.
 
-    :param make_envelope: a function that creates the codec of an object with a call's name in it.
+    :param make_envelope: a function that creates the codec for an object that contains the call's name.
     :param accepted: the compiled forms of the dialects in ``dialect.also_accepts``.
     :param for_other: true if another dialect accepts the calls of this one.
     """
@@ -109,7 +109,7 @@ def _compile_forms(
     """Run all passes after the first one."""
     follow = FollowSets(forms.calls, forms.sections, forms.params, forms.frame, dialect.stop)
     params = _compile_parameters(dialect, forms, follow)
-    programs = _compile_calls(dialect, forms, follow, accepted, drifted, for_other=for_other)
+    programs = _compile_calls(dialect, options, forms, follow, accepted, drifted, for_other=for_other)
     states = _compile_text_states(dialect, options, forms, params, programs)
     return CompiledDialect(
         dialect,
@@ -129,8 +129,8 @@ def _compile_forms(
 class DriftedDialect:
     """Dialect whose markers have changed (see ``drift.py``).
 
-    Few outputs have such markers.  Therefore only the beginnings of calls are compiled at once.  Everything
-    that is needed after the beginning of a call is compiled when the first such call begins.
+    Few outputs have such markers.  Therefore, only the beginnings of calls are compiled in advance.  The rest
+    is compiled when the first such call begins.
     """
 
     __slots__ = ("_compiled", "_dialect", "_options", "forms", "in_text")
@@ -161,7 +161,7 @@ class DriftedDialect:
         }
         heads = FollowSets.heads_of(calls, params)
         self.in_text: Final = list(_drifted_calls(self.forms, changed, heads, templates.note))
-        """Programs for calls in text outside calls."""
+        """Programs for calls that begin in ordinary text."""
 
     @property
     def compiled(self) -> CompiledDialect:
@@ -229,8 +229,8 @@ def _with_fenced_arrays(sections: tuple[str | declared.Section, ...]) -> tuple[s
 def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSets) -> ParameterTable:
     """Create the programs for the markup between two parameter values.
 
-    This requires the follow sets.  Models may leave out the tag that opens a value.  Such a parameter is
-    accepted only if the text in place of the missing tag does not begin with a literal of ``after_value``.
+    This requires the follow sets.  Models may leave out the tag that opens a value.  A parameter without this
+    tag is accepted only if its value does not begin with a literal of ``after_value``.
     """
     params = list(forms.params)
     for template in dialect.param:
@@ -258,6 +258,7 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
 
 def _compile_calls(
     dialect: Dialect,
+    options: CompileOptions,
     forms: DialectForms,
     follow: FollowSets,
     accepted: Sequence[CompiledDialect],
@@ -265,16 +266,17 @@ def _compile_calls(
     *,
     for_other: bool,
 ) -> CallPrograms:
-    """Create the programs for calls in ordinary text and for calls after another call of a section.
+    """Create the programs for calls that begin in ordinary text, and for further calls of a section.
 
     This requires the follow sets, because some names are confirmed only by the text after them.  The programs
-    of accepted dialects are tried last.  Their sections remain separate entries in the tables.
+    of accepted dialects are tried last.  The sections of these dialects keep their own entries in the tables.
     """
     confirmations = {
         form: _confirmation(form, forms.calls, follow, for_other=for_other) for form in forms.calls
     }
     in_text = [*_calls_in_text(forms, confirmations), *_calls_with_wrong_closer(forms, follow)]
-    in_text += _calls_after_text(forms, follow)
+    if options.has_declared_tools:
+        in_text += _calls_after_text(forms, follow)
     next_in_section = {
         section: list(_next_in_section(dialect, section, confirmations)) for section in forms.sections
     }
@@ -292,10 +294,10 @@ def _compile_calls(
 def _confirmation(
     form: CallForm, calls: Sequence[CallForm], follow: FollowSets, *, for_other: bool
 ) -> list[Step]:
-    """Return steps that check the text after a name without a closing delimiter.
+    """Return steps that check the text after a name, if no delimiter ends the name.
 
-    Such a name is accepted only in front of certain literals or at the end of the input.  For other names,
-    the result is empty.
+    Such a name is accepted only before certain literals or at the end of the input.  For all other names, the
+    result is empty.
     """
     if form.payload == "params" and form.ends_in_name:
         # A name alone is not enough to recognise a call of another model family; a parameter must follow.
@@ -336,12 +338,12 @@ def _drifted_calls(
     """Yield a program for each way in which a call with changed markers can begin in ordinary text.
 
     :param changed: the forms whose templates have changed.
-    :param heads: the literals that may follow the head of a call with parameters.
+    :param heads: the literals that may follow the name of a call with parameters.
     """
     for section in forms.sections:
         for form in forms.calls:
             if not form.payload and form.ends_in_name:
-                continue  # only the markers after the name could confirm it
+                continue  # only the markers after the name could confirm the call
             confirmation = [Step(FOLLOWED, markers=heads)] if form.payload == "params" else []
             program = Program(
                 CALL,
@@ -357,7 +359,7 @@ def _drifted_calls(
 
 
 def _calls_with_wrong_closer(forms: DialectForms, follow: FollowSets) -> Iterator[Program]:
-    """Yield programs for calls without arguments whose name is followed by the closing tag of a value."""
+    """Yield programs for calls without arguments in which the closing tag of a value follows the name."""
     closers = dict.fromkeys(param.closers[-1] for param in forms.params)
     for section in forms.sections:
         for form in forms.calls:
@@ -436,9 +438,9 @@ def _compile_text_states(
     params: ParameterTable,
     programs: CallPrograms,
 ) -> TextStates:
-    """Create the states for text outside calls, which contain the meaning of each literal.
+    """Create the states for text outside calls.  Each state contains the meanings of its literals.
 
-    This requires the call programs.  Wrappers, markers to drop and headers of messages are added here.
+    This requires the call programs.  This pass adds wrappers, markers to drop and headers of messages.
     """
     frames = forms.frame.programs if forms.frame is not None else []
     unanchored = [program for program in programs.in_text if not program.anchored]
@@ -515,8 +517,8 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
 def _call_markers(dialect: Dialect) -> frozenset[str]:
     """Return the literals that occur only in calls, and not in wrappers around reasoning or content.
 
-    If a call ends with a literal of such a wrapper, calls have the same markers as other messages; the result
-    is then empty.
+    If a call ends with a literal of such a wrapper, the result is empty: calls then have the same markers as
+    other messages.
     """
     of_calls = _literals_in(*dialect.call, *dialect.section, *dialect.param)
     others = _literals_in(*dialect.reasoning, *dialect.content)
@@ -555,8 +557,8 @@ def _stray_closers(
 def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]) -> dict[str, TextState]:
     """Return a map from the target of a message header, such as ``content``, to the state inside its body.
 
-    In a body, the markers that end it and the next header are recognised.  Calls are recognised only if the
-    target is ``{calls}``.  All other markup is text.
+    In a body, the parser recognises the next header, and markers that end the body.  The parser recognises
+    calls only if the target is ``{calls}``.  All other markup is text.
     """
     if frame is None:
         return {}

@@ -19,7 +19,7 @@ table                 contains                           made from
 ``PromptMarkers``     the markers to find in a prompt    the text states
 ====================  =================================  ==================================
 
-No table changes after its pass.  Only these caches grow later: names, headers, results of
+No table changes after its pass, except for these caches: names, headers, results of
 ``Entry.quick_match``, start states, ``CallPrograms.beginnings``, and the tables of ``DriftedDialect``.
 """
 
@@ -98,9 +98,9 @@ class ParameterTable:
         call_programs: list[Program],
     ) -> None:
         self.forms: Final = forms
-        """Forms of a parameter: as the dialect declares, and without the tag that opens the value."""
+        """Forms of a parameter: as the dialect declares them, and without the tag that opens the value."""
         self.head_programs: Final = head_programs
-        """Programs for the text before a parameter's value, which includes its key.
+        """Programs for the text before a parameter's value; this text includes the key.
 
         Programs with longer literals come first.
         """
@@ -108,8 +108,8 @@ class ParameterTable:
         self.compact_programs: Final = inline if len(inline) < len(forms) else []
         """Programs of ``head_programs`` for parameters without newlines next to the value.
 
-        If the dialect declares parameters with and without newlines, only these programs apply to a call
-        without a newline after its head.  Otherwise, the list is empty."""
+        Only these programs apply to a call without a newline after its head.  The list is empty
+        if all parameters of the dialect are with newlines, or if all are without newlines."""
         self.nested_programs: Final = nested_programs
         """Programs for the start and the end of nested parameters."""
         self.call_programs: Final = call_programs
@@ -132,10 +132,10 @@ class CallPrograms:
     ) -> None:
         """Create the table.
 
-        :param declared: the programs of ``in_text`` without those for markers that have changed.
+        :param declared: the programs of ``in_text``, except those for drifted markers (see ``drift.py``).
         """
         self.in_text: Final = in_text
-        """Programs for calls and empty sections in text outside calls."""
+        """Programs for calls and empty sections that begin in ordinary text."""
         self.next_in_section: Final = next_in_section
         """Map from the open section to the programs for the text after one of its calls."""
         self.resync: Final = resync
@@ -181,7 +181,7 @@ class TextStates:
         self.bodies: Final = bodies
         """Map from the target of a header, such as ``content``, to the state inside the message's body."""
         self.call_openers: Final = call_openers
-        """Literals that occur only in front of a call's arguments."""
+        """Literals that occur only before a call's arguments."""
 
 
 class PromptMarkers:
@@ -296,7 +296,7 @@ class CompiledDialect:
         section; it is dropped."""
 
     def owner_of(self, form: CallForm) -> CompiledDialect:
-        """Return the dialect to which a form of calls belongs: this one, or another one that it accepts."""
+        """Return the dialect that declares a form of calls: this dialect, or one that it accepts."""
         drifted = self._drifted.get(form) if self._drifted else None
         return self._owners.get(form, self) if drifted is None else drifted.compiled
 

@@ -5,9 +5,9 @@ families, so they are declared once, in the table ``DRIFTS``.  ``drifted_templat
 templates of a dialect.  The compiler adds the results as further ways to write a call.  These restrictions
 keep prose untouched:
 
-* A call with drifted markers counts only if the request declares its function, and if no quotation mark is
-  in front of it.
-* A change does not apply if no marker would be left to search for, such as ``<`` alone.
+* A call with drifted markers counts only if the request declares its function, and if no quotation mark
+  precedes the call.
+* A change does not apply if it leaves no marker to search for.  A ``<`` alone is not such a marker.
 
 Every such call has a diagnostic of the kind ``slip`` that names the change.  The changes concern the markup
 around calls and parameters, never reasoning or content.
@@ -30,7 +30,7 @@ class Drift(NamedTuple):
     """Change to all templates of a dialect."""
 
     note: str
-    """What was tolerated, for the diagnostic."""
+    """Description of the change, for the diagnostic."""
     change: Callable[[str], str]
     """Function that applies the change to a template; it returns other templates unchanged."""
     calls_only: bool = False
@@ -81,7 +81,7 @@ def _lose_role(text: str) -> str:
     return re.sub(r"^assistant(?=[a-z])", "", text)
 
 
-LOST_ROLE: Final = Drift("the role in front of the call is lost", _lose_role)
+LOST_ROLE: Final = Drift("the role before the call is lost", _lose_role)
 DRIFTS: Final = (
     Drift("the bars of the markers are doubled", _double_bars),
     Drift("the bars of the markers are doubled, with blanks", lambda t: _put_blank_between(_double_bars(t))),
@@ -93,9 +93,9 @@ DRIFTS: Final = (
     Drift("the special token in the tags is lost", _lose_tokens_in_tags),
     LOST_ROLE,
     Drift("there is a blank between the name and the arguments", _separate_arguments, calls_only=True),
-    Drift("the word in front of the name is lost", _lose_word, calls_only=True),
+    Drift("the word before the name is lost", _lose_word, calls_only=True),
 )
-"""Changes to the markers of a dialect.  A call shows one of these changes in all of its markers."""
+"""Changes to the markers of a dialect.  Within a call, the same change affects all markers."""
 LOST_OPENER: Final = "the opening marker of the section is lost"
 TEXT_BEFORE_CALL: Final = "text after {}"
 NEIGHBOURS_CLOSER: Final = "{} in place of the end of the call"
@@ -127,8 +127,8 @@ def drifted_templates(dialect: Dialect) -> Iterator[DriftedTemplates]:
 
 
 def _change_all(dialect: Dialect, drift: Drift) -> DriftedTemplates:
-    """Return the templates after a change; none if a tag would have no letters left."""
-    # Raw code has no tags in it that would show where it ends, so its marker must be the declared one.
+    """Return the templates after a change; return no templates if a tag would have no letters left."""
+    # Raw code contains no tags that show where the code ends, so only its declared marker is accepted.
     calls = tuple(call for call in dialect.call if "{code}" not in call)
     for template in (*map(template_text, dialect.section), *calls, *dialect.param):
         if _begins_with_marker(template) and not _begins_with_marker(drift.change(template)):
@@ -143,11 +143,11 @@ def _change_all(dialect: Dialect, drift: Drift) -> DriftedTemplates:
 
 
 def _change_calls(dialect: Dialect, drift: Drift) -> DriftedTemplates:
-    """Return the templates after a change to the calls; none if no marker is in front of a call."""
+    """Return the templates after a change to the calls, if a marker still precedes each call."""
     calls = tuple(call for call in map(drift.change, dialect.call) if call not in dialect.call)
     if dialect.args not in ("json", "bare"):
-        calls = ()  # in the notations of Python, the result would be prose: `[search (see below)]`
-    # Something must mark the call: either the call itself or its section.
+        calls = ()  # in Python notation, prose could match the result: `[search (see below)]`
+    # Either the call or its section must begin with a marker.
     marked = all(map(_is_opener, calls))
     sections = dialect.section if marked else tuple(filter(_is_opener, dialect.section))
     return DriftedTemplates(drift.note, sections, calls, dialect.param)
@@ -159,7 +159,7 @@ def _begins_with_marker(template: str | Section) -> bool:
 
 
 def _first_literal(template: str | Section) -> str:
-    """Return the text in front of the first placeholder of a template."""
+    """Return the text before the first placeholder of a template."""
     pieces = parse_template(template_text(template).lstrip())
     return pieces[0].text if pieces and isinstance(pieces[0], Literal) else ""
 

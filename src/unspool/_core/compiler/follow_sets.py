@@ -3,7 +3,7 @@
 Values between tags are not escaped, and models leave calls unfinished.  The meaning of a marker therefore
 often depends on the text after it.  For example, ``</parameter>`` closes a value only if another parameter,
 the end of the call or another literal of ``after_value`` follows.  Like the FOLLOW sets of a
-grammar, these sets are computed once, from all templates of a dialect.
+grammar, these sets are computed in advance, from all templates of a dialect.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class FollowSets:
         self.nested_value_markers: Final = ValueMarkerSet([*nested, *call_closers])
         """Literals to search for inside a nested value."""
         self.code_ends: Final = ValueMarkerSet([*after_params, *("\n" + closer for closer in call_closers)])
-        """Literals that end raw code.  A newline in front of a closing marker is part of the marker."""
+        """Literals that end raw code.  A newline before a closing marker is part of the marker."""
         # The literals at which a malformed call ends.  A closing literal that ordinary text may contain, such
         # as a code fence, may also occur in arguments.  It is used only if the call has no other closing
         # literal.  A literal that is part of a parameter's tags never ends a call.
@@ -111,15 +111,15 @@ class FollowSets:
         self.section_resync: Final = {section: MarkerSet([*resync, *section.closers]) for section in sections}
         """Map from a section to the literals at which a malformed call in this section ends."""
 
-        # A newline in front of markup is part of the markup, so values are searched for each literal with and
-        # without a newline.
+        # A newline before markup is part of the markup.  Values are therefore searched for each literal with
+        # and without a newline.
         inside = [*heads, *call_closers]
         self.openers: Final = frozenset(
             form.opener for form in calls if form.opener and form.payload == "params"
         )
         """Literals that may start a quoted call inside a value.  Such a call is data."""
         self.section_openers: Final = frozenset(section_openers) - self.openers
-        """Literals that start a section of calls.  A value that holds one quotes a whole section."""
+        """Literals that start a section of calls.  A value with such a literal quotes a whole section."""
         self.more_closers: Final = MarkerSet(more_closers)
         """Literals that may follow the first closing literal of a call."""
         steps = [MarkerSet(step) for step in (section_closers, self.section_openers, self.openers)]
@@ -128,8 +128,8 @@ class FollowSets:
             if call_closers and frame is None and all(step.literals for step in steps)
             else ()
         )
-        """Literals between the last value of a section and the first call of the next section, in order; the
-        second of them is optional."""
+        """Sets of literals between the last value of a section and the first call of the next section, in
+        order.  A literal of the second set is optional."""
         self._in_value: Final = [
             *inside,
             *("\n" + literal for literal in inside),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RouteForm:
-    """Compiled route: conditions on header fields, and the kind of body of the messages that fulfil them."""
+    """Compiled route: conditions on header fields, and the kind of body if all conditions hold."""
 
     __slots__ = ("_conditions", "into")
 
@@ -44,7 +44,7 @@ class RouteForm:
         )
 
     def match(self, fields: dict[str, str]) -> tuple[str, str, int] | None:
-        """Return the function's name, the field that contains it, and its index in this field.
+        """Return the function's name, the field that contains the name, and the name's index in the field.
 
         Return None if a condition fails.  The name is empty if the route does not contain ``{name}``.
         """
@@ -102,7 +102,7 @@ class FrameForm:
 
         Such a word is part of the header even if the model leaves out the token.
         """
-        # If an opening marker is a prefix of another one, the text after it is a role, not a field.
+        # If an opening marker is a prefix of another one, the text after the shorter marker is a role.
         self._role_openers: Final = frozenset(
             opener
             for opener in self.openers

@@ -121,9 +121,9 @@ def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list
 def _capture(field: str, following: str) -> Step:
     """Return the step for a placeholder.
 
-    The text at a placeholder ends at the first character that is not in the placeholder's alphabet.  If the
-    literal after the placeholder starts with a character of the alphabet, the text ends at this literal
-    instead.
+    The text at a placeholder ends before the first character that is not in the placeholder's alphabet.  If
+    the literal after the placeholder starts with a character of the alphabet, the text also ends before this
+    literal.
     """
     step = Step(CAPTURE, field)
     if following and step.alphabet.pattern.fullmatch("x" + following[0]):
@@ -132,7 +132,7 @@ def _capture(field: str, following: str) -> Step:
 
 
 def closing_steps(closers: Sequence[str]) -> list[Step]:
-    """Return steps that match these literals in order, with optional whitespace in front of each."""
+    """Return steps that match these literals in order, with optional whitespace before each."""
     return [step for literal in closers for step in (Step(SPACE), Step(LITERAL, literal))]
 
 
@@ -186,17 +186,17 @@ class ParamForm:
         """Split the template.
 
         :param escaped_newlines: as for ``steps_of``.
-        :param never_followed_by: None for the template as declared.  Otherwise, create a form for parameters
-            that lack the tag that opens the value.  This form matches only if the text in place of the
-            missing tag begins with none of these literals.
+        :param never_followed_by: None for the template as declared.  With a set of literals, the form is for
+            parameters without the tag that opens the value.  This form does not match if the value begins
+            with one of the literals.
         """
-        # The whitespace in front of a parameter is skipped before its head is matched.
+        # The parser skips the whitespace before a parameter, and then matches the head.
         opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
         closer = first_literal(tail)
         self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
         """True if there is no newline between the markup and the value."""
         self.forgotten: Final = "" if never_followed_by is None else value_opener(template)
-        """Tag that opens the value, if this form is for parameters that lack the tag; otherwise empty."""
+        """Tag that opens the value, if this form is for parameters without this tag; otherwise empty."""
         if never_followed_by is None:
             steps = steps_of(opening, escaped_newlines=escaped_newlines)
         else:
@@ -211,11 +211,11 @@ class ParamForm:
         self.unended: Final = (
             closer.removesuffix(end) if end and closer != end and closer.endswith(end) else ""
         )
-        """Closing tag without its last token, which some models leave out; empty in most dialects."""
+        """Closing tag as written by models that omit its last token; empty in most dialects."""
         closers = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
         self.closers: Final = (self.unended, *closers) if self.unended else closers
-        """Literals that may end the value.  If the template has a newline in front of the closing tag, one of
-        the literals starts with the newline."""
+        """Literals that may end the value.  If the template has a newline before the closing tag, one of the
+        literals starts with the newline."""
         self.closing: Final = Program(
             CLOSE_PARAM,
             [
@@ -235,7 +235,7 @@ def is_inline(template: str) -> bool:
 
 
 def value_opener(template: str) -> str:
-    """Return the tag that opens the value, if it follows a tag that closes the key; otherwise ``""``."""
+    """Return the tag that opens the value, if it follows the closing tag of the key; otherwise ``""``."""
     opening, _, _ = split_at(parse_template(template), "value")
     _, key, between = split_at(opening, "key")
     match = _TWO_TAGS.fullmatch("".join(piece.text for piece in between)) if key is not None else None
@@ -304,7 +304,7 @@ class CallForm:
         self.opener: Final = first_literal(opening)
         """Literal at the start of the call; empty if the call starts with a placeholder."""
         self.begins_message: Final = self.opener.startswith("assistant")
-        """True if the call begins with the role of a message, which ends any message before it."""
+        """True if the call begins with the role of a message.  A role also ends the previous message."""
         self.closing: Final = literals(tail)
         """Closing literals as declared.  ``closers`` contains their parts."""
         tag_end = _tag_end(opening)
@@ -312,12 +312,12 @@ class CallForm:
         self.unended: Final = (
             closers[0].removesuffix(tag_end) if tag_end and closers and closers[0].endswith(tag_end) else ""
         )
-        """First closing tag without its last token, which some models leave out; empty in most dialects."""
+        """First closing tag as written by models that omit its last token; empty in most dialects."""
         self.closers: Final = tuple(
             part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(tag_end)))
         )
         self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Placeholder)
-        """True if no delimiter follows the name, so only the text after it shows where the name ends."""
+        """True if no delimiter ends the name, so only the text after the name shows where the name ends."""
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
         """True if the function must be inferred from the arguments."""
         self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
@@ -387,7 +387,7 @@ class SectionForm:
         self.anchored: Final = placed.only_at_start
         """True if the section is recognised only before the first visible text."""
         self.declared: Final = placed.declared_only
-        """True if the section is recognised only if it calls declared tools."""
+        """True if the section is recognised only if its calls are to declared tools."""
         self.ends_reasoning: Final = placed.ends_reasoning
         """True if the opening marker ends reasoning that was not closed."""
         self.opener: Final = first_literal(opening)
@@ -397,7 +397,7 @@ class SectionForm:
         self.bare: Final = not self.opener and not self.closers
         """True if the section has no markers around its calls."""
         self.unmarked: Final = all(map(is_anyones, literals(opening)))
-        """True if ordinary text may start with the opening marker, too."""
+        """True if ordinary text may also start with the opening marker."""
         self.missing_opener: Final = (
             usual_opener if self.declared and is_marker(usual_opener) and not is_marker(self.opener) else ""
         )
@@ -412,14 +412,14 @@ class SectionForm:
         return skip_whitespace(text, at)
 
     def admits(self, form: CallForm) -> bool:
-        """Return whether the start of a call of this form can be recognised in this section."""
+        """Return whether the parser can recognise where a call of this form begins in this section."""
         return bool(self.opener or self.anchored or form.opener)
 
 
 def _brackets_apart(
     opening: tuple[Piece, ...], closing: tuple[Piece, ...]
 ) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Make the square brackets around the calls separate literals.
+    """Split a literal next to the calls into its square bracket and the rest.
 
     Models may leave out the brackets, or write whitespace between the brackets and other markers.
     """

@@ -26,10 +26,10 @@ COMMAND3_THINKING = replace(
 )
 
 # Sample output:
-#   <|START_THINKING|>The user wants the weather.<|END_THINKING|><|START_RESPONSE|>L\
-#   et me check.<|END_RESPONSE|><|START_ACTION|>[
-#       {"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Pa\
-#   ris", "days": 3}},
+#   <|START_THINKING|>The user wants the weather.<|END_THINKING|>\
+#   <|START_RESPONSE|>Let me check.<|END_RESPONSE|><|START_ACTION|>[
+#       {"tool_call_id": "0", "tool_name": "get_weather",\
+#    "parameters": {"city": "Paris", "days": 3}},
 #       {"tool_call_id": "1", "tool_name": "now", "parameters": {}}
 #   ]<|END_ACTION|>
 COHERE = Dialect(
@@ -65,11 +65,12 @@ COHERE = Dialect(
 )
 
 # Sample output:
-#   <|START_THINKING|>The user wants the weather.<|END_THINKING|><|START_RESPONSE|>L\
-#   et me check.<|END_RESPONSE|><cofl:tool_calls><cofl:tool_call id="0" name="get_we\
-#   ather"><cofl:value name="city" type="raw">Paris</cofl:value><cofl:value name="da\
-#   ys" type="json">3</cofl:value></cofl:tool_call><cofl:tool_call id="1" name="now"\
-#   ></cofl:tool_call></cofl:tool_calls>
+#   <|START_THINKING|>The user wants the weather.<|END_THINKING|>\
+#   <|START_RESPONSE|>Let me check.<|END_RESPONSE|><cofl:tool_calls>\
+#   <cofl:tool_call id="0" name="get_weather">\
+#   <cofl:value name="city" type="raw">Paris</cofl:value>\
+#   <cofl:value name="days" type="json">3</cofl:value></cofl:tool_call>\
+#   <cofl:tool_call id="1" name="now"></cofl:tool_call></cofl:tool_calls>
 COHERE_COFL = Dialect(
     name="cohere_cofl",
     family=Family("Command models with the cofl template"),
@@ -99,8 +100,8 @@ COHERE_COFL = Dialect(
 #   Let me check.
 #   Action:
 #   ```json
-#   [{"tool_name": "get_weather", "parameters": {"city": "Paris", "days": 3}}, {"too\
-#   l_name": "now", "parameters": {}}]
+#   [{"tool_name": "get_weather", "parameters": {"city": "Paris", "days": 3}},\
+#    {"tool_name": "now", "parameters": {}}]
 #   ```
 COMMAND_R = Dialect(
     name="command_r",

@@ -56,8 +56,8 @@ R1_THINKING = replace(
 #   The user wants the weather.
 #   </think>
 #
-#   Let me check.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weat\
-#   her
+#   Let me check.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function\
+#   <｜tool▁sep｜>get_weather
 #   ```json
 #   {"city": "Paris", "days": 3}
 #   ```<｜tool▁call▁end｜>
@@ -93,9 +93,10 @@ DEEPSEEK_V3 = Dialect(
 )
 
 # Sample output:
-#   <think>The user wants the weather.</think>Let me check.<｜tool▁calls▁begin｜><｜too\
-#   l▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris", "days": 3}<｜tool▁call▁end\
-#   ｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>
+#   <think>The user wants the weather.</think>Let me check.<｜tool▁calls▁begin｜>\
+#   <｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris", "days": 3}\
+#   <｜tool▁call▁end｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜>\
+#   <｜tool▁calls▁end｜>
 DEEPSEEK_V3_1 = Dialect(
     name="deepseek_v3_1",
     family=Family(

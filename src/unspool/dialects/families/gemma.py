@@ -44,8 +44,9 @@ GEMMA4 = Dialect(
 )
 
 # Sample output:
-#   Let me check.<start_function_call>call:get_weather{city:<escape>Paris<escape>,da\
-#   ys:3}<end_function_call><start_function_call>call:now{}<end_function_call>
+#   Let me check.<start_function_call>call:get_weather{city:<escape>Paris\
+#   <escape>,days:3}<end_function_call><start_function_call>call:now{}\
+#   <end_function_call>
 FUNCTIONGEMMA = Dialect(
     name="functiongemma",
     family=Family("FunctionGemma", model_names=("FunctionGemma",), aliases=("function_gemma",)),

@@ -11,8 +11,9 @@ GIGACHAT_EOS = ("<|message_sep|>", "</s>")
 GIGACHAT_PROMPT = ("assistant<|role_sep|>",)
 
 # Sample output:
-#   Let me check.<|function_call|>{"name": "get_weather", "arguments": {"city": "Par\
-#   is", "days": 3}}<|function_call|>{"name": "now", "arguments": {}}
+#   Let me check.<|function_call|>{"name": "get_weather",\
+#    "arguments": {"city": "Paris", "days": 3}}<|function_call|>{"name": "now",\
+#    "arguments": {}}
 GIGACHAT3 = Dialect(
     name="gigachat3",
     family=Family("GigaChat 3.0 and 3.1", model_names=("GigaChat 3", "GigaChat 3.0", "GigaChat 3.1")),

@@ -101,9 +101,9 @@ POOLSIDE_V1 = replace(
 # -- dialects without newlines between the tags
 
 # Sample output:
-#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather<ar\
-#   g_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><arg_valu\
-#   e>3</arg_value></tool_call><tool_call>now</tool_call>
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather\
+#   <arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key>\
+#   <arg_value>3</arg_value></tool_call><tool_call>now</tool_call>
 GLM47 = Dialect(
     name="glm47",
     family=Family(
@@ -130,9 +130,9 @@ GLM47 = Dialect(
 )
 
 # Sample output:
-#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather<ar\
-#   g_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><arg_valu\
-#   e>3</arg_value></tool_call><tool_call>now</tool_call>
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather\
+#   <arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key>\
+#   <arg_value>3</arg_value></tool_call><tool_call>now</tool_call>
 LING3 = replace(
     GLM47,
     name="ling3",
@@ -149,9 +149,9 @@ LING3 = replace(
 )
 
 # Sample output:
-#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather<ar\
-#   g_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><arg_valu\
-#   e>3</arg_value></tool_call><tool_call>now</tool_call>
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather\
+#   <arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key>\
+#   <arg_value>3</arg_value></tool_call><tool_call>now</tool_call>
 SPARK25 = replace(
     GLM47,
     name="spark25",
@@ -164,10 +164,10 @@ SPARK25 = replace(
 )
 
 # Sample output:
-#   <think>The user wants the weather.</think>Let me check.<iquest_tool_call>get_wea\
-#   ther<arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><a\
-#   rg_value>3</arg_value></iquest_tool_call><iquest_tool_call>now</iquest_tool_call\
-#   >
+#   <think>The user wants the weather.</think>Let me check.\
+#   <iquest_tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value>\
+#   <arg_key>days</arg_key><arg_value>3</arg_value></iquest_tool_call>\
+#   <iquest_tool_call>now</iquest_tool_call>
 IQUEST_Q1 = replace(
     GLM47,
     name="iquest_q1",

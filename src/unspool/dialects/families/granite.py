@@ -15,8 +15,9 @@ GRANITE_PROMPT = ("<|end_of_role|>",)
 #   The user wants the weather.
 #   </think>
 #
-#   Let me check.<function_call> {"name": "get_weather", "arguments": {"city": "Pari\
-#   s", "days": 3}}<function_call> {"name": "now", "arguments": {}}
+#   Let me check.<function_call> {"name": "get_weather",\
+#    "arguments": {"city": "Paris", "days": 3}}<function_call> {"name": "now",\
+#    "arguments": {}}
 GRANITE_20B_FC = Dialect(
     name="granite_20b_fc",
     family=Family("granite-20b-functioncalling", model_names=("Granite 20B functioncalling",)),
@@ -26,11 +27,11 @@ GRANITE_20B_FC = Dialect(
 )
 
 # Sample output:
-#   Here is my thought process:The user wants the weather.Here is my response:<respo\
-#   nse>
+#   Here is my thought process:The user wants the weather.Here is my response:\
+#   <response>
 #   Let me check.
-#   </response><|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris", \
-#   "days": 3}}, {"name": "now", "arguments": {}}]
+#   </response><|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris",\
+#    "days": 3}}, {"name": "now", "arguments": {}}]
 GRANITE = Dialect(
     name="granite",
     family=Family(

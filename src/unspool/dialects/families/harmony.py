@@ -20,11 +20,12 @@ HARMONY_EFFORTS = (("low", "low"), ("medium", "medium"), ("high", "high"))
 FRAME_START = "<|start|>assistant"
 
 # Sample output:
-#   <|channel|>analysis<|message|>The user wants the weather.<|end|><|start|>assista\
-#   nt<|channel|>final<|message|>Let me check.<|end|><|start|>assistant<|channel|>co\
-#   mmentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris", \
-#   "days": 3}<|call|><|start|>assistant<|channel|>commentary to=functions.now <|con\
-#   strain|>json<|message|>{}<|call|>
+#   <|channel|>analysis<|message|>The user wants the weather.<|end|>\
+#   <|start|>assistant<|channel|>final<|message|>Let me check.<|end|>\
+#   <|start|>assistant<|channel|>commentary to=functions.get_weather \
+#   <|constrain|>json<|message|>{"city": "Paris", "days": 3}<|call|>\
+#   <|start|>assistant<|channel|>commentary to=functions.now <|constrain|>json\
+#   <|message|>{}<|call|>
 HARMONY = Dialect(
     name="harmony",
     family=Family(
@@ -72,8 +73,9 @@ HARMONY = Dialect(
 )
 
 # Sample output:
-#   analysisThe user wants the weather.assistantfinalLet me check.assistantcommentar\
-#   y to=functions.get_weather json{"city": "Paris", "days": 3}
+#   analysisThe user wants the weather.assistantfinalLet me\
+#    check.assistantcommentary to=functions.get_weather json{"city": "Paris",\
+#    "days": 3}
 #   assistantcommentary to=functions.now json{}
 HARMONY_STRIPPED = Dialect(
     name="harmony_stripped",
@@ -91,16 +93,17 @@ HARMONY_STRIPPED = Dialect(
 )
 
 # Sample output:
-#   <|channel|>analysis<|message|>The user wants the weather.<|end|><|start|>assista\
-#   nt<|channel|>final<|message|>Let me check.<|end|><|start|>assistant to=get_weath\
-#   er<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name="city">
+#   <|channel|>analysis<|message|>The user wants the weather.<|end|>\
+#   <|start|>assistant<|channel|>final<|message|>Let me check.<|end|>\
+#   <|start|>assistant to=get_weather<|channel|>analysis <|constrain|>xml<|message|>\
+#   <rfl:parameter name="city">
 #   Paris
 #   </rfl:parameter>
 #   <rfl:parameter name="days">
 #   3
 #   </rfl:parameter>
-#   <|end|><|start|>assistant to=now<|channel|>analysis <|constrain|>xml<|message|><\
-#   |end|>
+#   <|end|><|start|>assistant to=now<|channel|>analysis <|constrain|>xml<|message|>\
+#   <|end|>
 BEAM = Dialect(
     name="beam",
     family=Family("Beam 1.0", model_names=("Beam 1.0",), reasoning_aliases=("beam",)),
@@ -128,15 +131,15 @@ BEAM = Dialect(
 )
 
 # Sample output:
-#    to=self<|message|>The user wants the weather.<|eom|><|start|>assistant to=user<\
-#   |message|>Let me check.<|eom|><|start|>assistant to=get_weather<|message|><atem:\
-#   function_calls>
+#    to=self<|message|>The user wants the weather.<|eom|><|start|>assistant to=user\
+#   <|message|>Let me check.<|eom|><|start|>assistant to=get_weather<|message|>\
+#   <atem:function_calls>
 #   <atem:invoke name="get_weather">
 #   <atem:parameter name="city">Paris</atem:parameter>
 #   <atem:parameter name="days">3</atem:parameter>
 #   </atem:invoke>
-#   </atem:function_calls><|eom|><|start|>assistant to=now<|message|><atem:function_\
-#   calls>
+#   </atem:function_calls><|eom|><|start|>assistant to=now<|message|>\
+#   <atem:function_calls>
 #   <atem:invoke name="now">
 #   </atem:invoke>
 #   </atem:function_calls><|eom|>

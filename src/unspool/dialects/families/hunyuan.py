@@ -16,8 +16,8 @@ from ._shared import JSON_FIRST, NATIVE, THINK_INLINE, THINK_LINES
 #   </think>
 #   <answer>
 #   Let me check.
-#   </answer><tool_calls>[{"name": "get_weather", "arguments": {"city": "Paris", "da\
-#   ys": 3}}, {"name": "now", "arguments": {}}]</tool_calls>
+#   </answer><tool_calls>[{"name": "get_weather", "arguments": {"city": "Paris",\
+#    "days": 3}}, {"name": "now", "arguments": {}}]</tool_calls>
 HUNYUAN_A13B = Dialect(
     name="hunyuan_a13b",
     family=Family(
@@ -123,9 +123,10 @@ HY_V3 = Dialect(
 )
 
 # Sample output:
-#   <think>The user wants the weather.</think>Let me check.<tool_calls><tool_call>ge\
-#   t_weather<arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_k\
-#   ey><arg_value>3</arg_value></tool_call><tool_call>now</tool_call></tool_calls>
+#   <think>The user wants the weather.</think>Let me check.<tool_calls>\
+#   <tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value>\
+#   <arg_key>days</arg_key><arg_value>3</arg_value></tool_call>\
+#   <tool_call>now</tool_call></tool_calls>
 HY_V4 = replace(
     HY_V3,
     name="hy_v4",
@@ -176,8 +177,8 @@ def suffixed(dialect: Dialect, facts: RequestFacts, suffix: str, models: str) ->
 
 
 # Sample output:
-#   <think:opensource>The user wants the weather.</think:opensource>Let me check.<to\
-#   ol_calls:opensource>
+#   <think:opensource>The user wants the weather.</think:opensource>Let me check.\
+#   <tool_calls:opensource>
 #   <tool_call:opensource>get_weather<tool_sep:opensource>
 #   <arg_key:opensource>city</arg_key:opensource>
 #   <arg_value:opensource>Paris</arg_value:opensource>
@@ -189,17 +190,20 @@ def suffixed(dialect: Dialect, facts: RequestFacts, suffix: str, models: str) ->
 #   </tool_calls:opensource>
 HY_V3_OPENSOURCE = suffixed(HY_V3, HY_V3_FACTS, ":opensource", "Hy3, released tokenizer")
 # Sample output:
-#   <think:opensource>The user wants the weather.</think:opensource>Let me check.<to\
-#   ol_calls:opensource><tool_call:opensource>get_weather<arg_key:opensource>city</a\
-#   rg_key:opensource><arg_value:opensource>Paris</arg_value:opensource><arg_key:ope\
-#   nsource>days</arg_key:opensource><arg_value:opensource>3</arg_value:opensource><\
-#   /tool_call:opensource><tool_call:opensource>now</tool_call:opensource></tool_cal\
-#   ls:opensource>
+#   <think:opensource>The user wants the weather.</think:opensource>Let me check.\
+#   <tool_calls:opensource><tool_call:opensource>get_weather\
+#   <arg_key:opensource>city</arg_key:opensource>\
+#   <arg_value:opensource>Paris</arg_value:opensource>\
+#   <arg_key:opensource>days</arg_key:opensource>\
+#   <arg_value:opensource>3</arg_value:opensource></tool_call:opensource>\
+#   <tool_call:opensource>now</tool_call:opensource></tool_calls:opensource>
 HY_V4_OPENSOURCE = suffixed(HY_V4, HY_V4_FACTS, ":opensource", "Hy4, released tokenizer")
 # Sample output:
-#   <think:6124c78e>The user wants the weather.</think:6124c78e>Let me check.<tool_c\
-#   alls:6124c78e><tool_call:6124c78e>get_weather<arg_key:6124c78e>city</arg_key:612\
-#   4c78e><arg_value:6124c78e>Paris</arg_value:6124c78e><arg_key:6124c78e>days</arg_\
-#   key:6124c78e><arg_value:6124c78e>3</arg_value:6124c78e></tool_call:6124c78e><too\
-#   l_call:6124c78e>now</tool_call:6124c78e></tool_calls:6124c78e>
+#   <think:6124c78e>The user wants the weather.</think:6124c78e>Let me check.\
+#   <tool_calls:6124c78e><tool_call:6124c78e>get_weather\
+#   <arg_key:6124c78e>city</arg_key:6124c78e>\
+#   <arg_value:6124c78e>Paris</arg_value:6124c78e>\
+#   <arg_key:6124c78e>days</arg_key:6124c78e>\
+#   <arg_value:6124c78e>3</arg_value:6124c78e></tool_call:6124c78e>\
+#   <tool_call:6124c78e>now</tool_call:6124c78e></tool_calls:6124c78e>
 HY_V4_6124C78E = suffixed(HY_V4, HY_V4_FACTS, ":6124c78e", "Hy4, checkpoint 6124c78e")

@@ -21,10 +21,11 @@ KIMI = Dialect(
 K2_THINKING = replace(HYBRID, special=True, seed="<think>")
 
 # Sample output:
-#   <think>The user wants the weather.</think>Let me check.<|tool_calls_section_begi\
-#   n|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{"city"\
-#   : "Paris", "days": 3}<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_c\
-#   all_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>
+#   <think>The user wants the weather.</think>Let me check.\
+#   <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0\
+#   <|tool_call_argument_begin|>{"city": "Paris", "days": 3}<|tool_call_end|>\
+#   <|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}\
+#   <|tool_call_end|><|tool_calls_section_end|>
 KIMI_K2 = Dialect(
     name="kimi_k2",
     family=Family(
@@ -78,12 +79,12 @@ KIMI_K2 = Dialect(
 K3_HEAD = '<|open|>call tool="{name}" index="{index}"<|sep|>'
 
 # Sample output:
-#   <|open|>think<|sep|>The user wants the weather.<|close|>think<|sep|><|open|>resp\
-#   onse<|sep|>Let me check.<|close|>response<|sep|><|open|>tools<|sep|><|open|>call\
-#    tool="get_weather" index="1"<|sep|><|open|>argument key="city" type="string"<|s\
-#   ep|>Paris<|close|>argument<|sep|><|open|>argument key="days" type="number"<|sep|\
-#   >3<|close|>argument<|sep|><|close|>call<|sep|><|open|>call tool="now" index="2"<\
-#   |sep|><|close|>call<|sep|><|close|>tools<|sep|>
+#   <|open|>think<|sep|>The user wants the weather.<|close|>think<|sep|>\
+#   <|open|>response<|sep|>Let me check.<|close|>response<|sep|><|open|>tools<|sep|>\
+#   <|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="city"\
+#    type="string"<|sep|>Paris<|close|>argument<|sep|><|open|>argument key="days"\
+#    type="number"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|open|>call\
+#    tool="now" index="2"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>
 KIMI_K3 = Dialect(
     name="kimi_k3",
     family=Family("Kimi K3", model_names=("Kimi K3",), reasoning_aliases=("kimi_k3",)),

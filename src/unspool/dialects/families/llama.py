@@ -21,8 +21,8 @@ PYTHON_MARKERS = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
 FUNCTIONARY_EOS = ("<|eot_id|>", "<|eom_id|>")
 
 # Sample output:
-#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}; {"name": "n\
-#   ow", "parameters": {}}
+#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}};\
+#    {"name": "now", "parameters": {}}
 LLAMA3_JSON = Dialect(
     name="llama3_json",
     family=Family(
@@ -45,8 +45,8 @@ LLAMA3_JSON = Dialect(
 )
 
 # Sample output:
-#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}; {"name": "n\
-#   ow", "parameters": {}}
+#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}};\
+#    {"name": "now", "parameters": {}}
 LLAMA4_JSON = replace(
     LLAMA3_JSON,
     name="llama4_json",
@@ -114,8 +114,8 @@ WATT = replace(
 #   The user wants the weather.
 #   </think>
 #
-#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}, {"name": "n\
-#   ow", "arguments": {}}]
+#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}},\
+#    {"name": "now", "arguments": {}}]
 XLAM = Dialect(
     name="xlam",
     family=Family("xLAM", model_names=("xLAM",), fingerprint=("tool_call_name",)),
@@ -134,8 +134,8 @@ XLAM = Dialect(
 )
 
 # Sample output:
-#   Let me check. functools[{"name": "get_weather", "arguments": {"city": "Paris", "\
-#   days": 3}}, {"name": "now", "arguments": {}}]
+#   Let me check. functools[{"name": "get_weather", "arguments": {"city": "Paris",\
+#    "days": 3}}, {"name": "now", "arguments": {}}]
 FIREFUNCTION = Dialect(
     name="firefunction",
     family=Family(
@@ -150,8 +150,8 @@ FIREFUNCTION = Dialect(
 )
 
 # Sample output:
-#   Let me check.<function=get_weather>{"city": "Paris", "days": 3}</function><funct\
-#   ion=now>{}</function>
+#   Let me check.<function=get_weather>{"city": "Paris", "days": 3}</function>\
+#   <function=now>{}</function>
 FUNCTIONARY = Dialect(
     name="functionary",
     family=Family(

@@ -8,8 +8,8 @@ from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER
 
 # Sample output:
-#   <|thought_start|>The user wants the weather.<|thought_end|>Let me check.<|tool_c\
-#   all_start|>
+#   <|thought_start|>The user wants the weather.<|thought_end|>Let me check.\
+#   <|tool_call_start|>
 #   ```python
 #   get_weather(city="Paris", days=3)
 #   now()
@@ -39,8 +39,8 @@ MINICPM = Dialect(
 #   </think>
 #
 #   Let me check.
-#   <function name="get_weather"><param name="city">Paris</param><param name="days">\
-#   3</param></function>
+#   <function name="get_weather"><param name="city">Paris</param>\
+#   <param name="days">3</param></function>
 #   <function name="now"></function>
 MINICPM5 = Dialect(
     name="minicpm5",

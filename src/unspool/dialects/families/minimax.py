@@ -88,10 +88,11 @@ MINIMAX_APPEND_THINK = Dialect(
 MINIMAX_NAMESPACE = "]<]minimax[>["
 
 # Sample output:
-#   <mm:think>The user wants the weather.</mm:think>Let me check.]<]minimax[>[<tool_\
-#   call>
-#   ]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<city>Paris]<]minimax[>[</c\
-#   ity>]<]minimax[>[<days>3]<]minimax[>[</days>]<]minimax[>[</invoke>
+#   <mm:think>The user wants the weather.</mm:think>Let me check.\
+#   ]<]minimax[>[<tool_call>
+#   ]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<city>Paris\
+#   ]<]minimax[>[</city>]<]minimax[>[<days>3]<]minimax[>[</days>\
+#   ]<]minimax[>[</invoke>
 #   ]<]minimax[>[<invoke name="now">]<]minimax[>[</invoke>
 #   ]<]minimax[>[</tool_call>
 MINIMAX_M3 = Dialect(

@@ -19,8 +19,8 @@ MISTRAL_THINKING = Thinking(
 MISTRAL_ARRAY = "[TOOL_CALLS][{calls}]"
 
 # Sample output:
-#   [THINK]The user wants the weather.[/THINK]Let me check.[TOOL_CALLS]get_weather[A\
-#   RGS]{"city": "Paris", "days": 3}[TOOL_CALLS]now[ARGS]{}
+#   [THINK]The user wants the weather.[/THINK]Let me check.\
+#   [TOOL_CALLS]get_weather[ARGS]{"city": "Paris", "days": 3}[TOOL_CALLS]now[ARGS]{}
 MISTRAL_V11 = Dialect(
     name="mistral_v11",
     family=Family(
@@ -45,9 +45,9 @@ MISTRAL_V11 = Dialect(
 )
 
 # Sample output:
-#   [THINK]The user wants the weather.[/THINK]Let me check.[TOOL_CALLS][{"name": "ge\
-#   t_weather", "arguments": {"city": "Paris", "days": 3}}, {"name": "now", "argumen\
-#   ts": {}}]
+#   [THINK]The user wants the weather.[/THINK]Let me check.[TOOL_CALLS]\
+#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}},\
+#    {"name": "now", "arguments": {}}]
 MISTRAL_V3 = replace(
     MISTRAL_V11,
     name="mistral_v3",
@@ -69,8 +69,8 @@ MISTRAL_V3 = replace(
 )
 
 # Sample output:
-#   [THINK]The user wants the weather.[/THINK]Let me check.[TOOL_CALLS]get_weather[A\
-#   RGS]{"city": "Paris", "days": 3}[TOOL_CALLS]now[ARGS]{}
+#   [THINK]The user wants the weather.[/THINK]Let me check.\
+#   [TOOL_CALLS]get_weather[ARGS]{"city": "Paris", "days": 3}[TOOL_CALLS]now[ARGS]{}
 MISTRAL = replace(
     MISTRAL_V11,
     name="mistral",

@@ -13,8 +13,8 @@ from .qwen import QWEN3_CODER
 #   </think>
 #
 #   Let me check.
-#   <TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}, {\
-#   "name": "now", "arguments": {}}]</TOOLCALL>
+#   <TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}},\
+#    {"name": "now", "arguments": {}}]</TOOLCALL>
 NEMOTRON_JSON = Dialect(
     name="nemotron_json",
     family=Family(

@@ -34,8 +34,8 @@ from ._shared import (
 #   </think>
 #
 #   Let me check.<|action_start|><|plugin|>
-#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}<|action_end|\
-#   >
+#   {"name": "get_weather", "parameters": {"city": "Paris", "days": 3}}\
+#   <|action_end|>
 #   <|action_start|><|plugin|>
 #   {"name": "now", "parameters": {}}<|action_end|>
 INTERNLM2 = Dialect(
@@ -94,7 +94,7 @@ APRIEL = Dialect(
     also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
         "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
-        # The chat template writes this block directly after the answer.
+        # The chat template writes this block directly after the answer, in the middle of a line.
         Wrapper("<thinking>{text}</thinking>", mid_line=True),
     ),
     drop=("[END FINAL RESPONSE]",),
@@ -108,9 +108,9 @@ APRIEL = Dialect(
 )
 
 # Sample output:
-#   <|inner_prefix|>The user wants the weather.<|inner_suffix|>Let me check.<|tools_\
-#   prefix|>[{"get_weather": {"city": "Paris", "days": 3}}, {"now": {}}]<|tools_suff\
-#   ix|>
+#   <|inner_prefix|>The user wants the weather.<|inner_suffix|>Let me check.\
+#   <|tools_prefix|>[{"get_weather": {"city": "Paris", "days": 3}},\
+#    {"now": {}}]<|tools_suffix|>
 APERTUS = Dialect(
     name="apertus",
     family=Family(
@@ -138,8 +138,8 @@ APERTUS = Dialect(
 #   The user wants the weather.
 #   </think>
 #
-#   Let me check.functools[{"name": "get_weather", "arguments": {"city": "Paris", "d\
-#   ays": 3}}, {"name": "now", "arguments": {}}]
+#   Let me check.functools[{"name": "get_weather", "arguments": {"city": "Paris",\
+#    "days": 3}}, {"name": "now", "arguments": {}}]
 PHI4MINI = Dialect(
     name="phi4mini",
     family=Family("Phi-4-mini", model_names=("Phi 4 mini",), aliases=("phi4_mini_json", "phi4")),
@@ -151,10 +151,11 @@ PHI4MINI = Dialect(
 )
 
 # Sample output:
-#   <|content_thinking|>The user wants the weather.<|end_message|><|content_text|>Le\
-#   t me check.<|end_message|><|content_invoke_tool_json|>{"name": "get_weather", "a\
-#   rgs": {"city": "Paris", "days": 3}}<|end_message|><|content_invoke_tool_json|>{"\
-#   name": "now", "args": {}}<|end_message|>
+#   <|content_thinking|>The user wants the weather.<|end_message|>\
+#   <|content_text|>Let me check.<|end_message|>\
+#   <|content_invoke_tool_json|>{"name": "get_weather", "args": {"city": "Paris",\
+#    "days": 3}}<|end_message|><|content_invoke_tool_json|>{"name": "now",\
+#    "args": {}}<|end_message|>
 INKLING = Dialect(
     name="inkling",
     family=Family("Inkling", model_names=("Inkling",), reasoning_aliases=("inkling",)),
@@ -202,8 +203,8 @@ INKLING = Dialect(
 #   The user wants the weather.
 #   </think>
 #
-#   Let me check.<|tool_call_start|>[get_weather(city="Paris", days=3), now()]<|tool\
-#   _call_end|>
+#   Let me check.<|tool_call_start|>[get_weather(city="Paris", days=3),\
+#    now()]<|tool_call_end|>
 LFM2 = Dialect(
     name="lfm2",
     family=Family(
@@ -232,8 +233,8 @@ LFM2 = Dialect(
 )
 
 # Sample output:
-#   Let me check.<|tool_calls|>[{"name": "get_weather", "arguments": {"city": "Paris\
-#   ", "days": 3}}, {"name": "now", "arguments": {}}]
+#   Let me check.<|tool_calls|>[{"name": "get_weather",\
+#    "arguments": {"city": "Paris", "days": 3}}, {"name": "now", "arguments": {}}]
 SARASHINA = Dialect(
     name="sarashina",
     family=Family("Sarashina", model_names=("Sarashina",)),
@@ -249,10 +250,11 @@ SARASHINA = Dialect(
 # -- calls with the name before the arguments
 
 # Sample output:
-#   <|think|>The user wants the weather.<|end|><|content|>Let me check.<|end|><|tool\
-#   _calls|><|tool_call:begin|>0<|tool_call:name|>get_weather<|tool_call:args|>{"cit\
-#   y": "Paris", "days": 3}<|tool_call:end|><|tool_call:begin|>1<|tool_call:name|>no\
-#   w<|tool_call:args|>{}<|tool_call:end|><|calls|>
+#   <|think|>The user wants the weather.<|end|><|content|>Let me check.<|end|>\
+#   <|tool_calls|><|tool_call:begin|>0<|tool_call:name|>get_weather\
+#   <|tool_call:args|>{"city": "Paris", "days": 3}<|tool_call:end|>\
+#   <|tool_call:begin|>1<|tool_call:name|>now<|tool_call:args|>{}<|tool_call:end|>\
+#   <|calls|>
 SOLAR_OPEN = Dialect(
     name="solar_open",
     family=Family("Solar-Open", model_names=("Solar Open",)),
@@ -293,15 +295,16 @@ PLAMO_HEAD = (
 PLAMO_TAIL = "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
 
 # Sample output:
-#   <|plamo:begin_think:plamo|>The user wants the weather.<|plamo:end_think:plamo|>L\
-#   et me check.<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|\
-#   ><|plamo:begin_tool_name:plamo|>get_weather<|plamo:end_tool_name:plamo|><|plamo:\
-#   begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{"city": "Paris"\
-#   , "days": 3}<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|\
-#   plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>now<|plamo:end_to\
-#   ol_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plam\
-#   o:msg|>{}<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|pla\
-#   mo:end_tool_requests:plamo|>
+#   <|plamo:begin_think:plamo|>The user wants the weather.\
+#   <|plamo:end_think:plamo|>Let me check.<|plamo:begin_tool_requests:plamo|>\
+#   <|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>get_weather\
+#   <|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|>\
+#   <|plamo:constrain|>json<|plamo:msg|>{"city": "Paris", "days": 3}\
+#   <|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>\
+#   <|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>now\
+#   <|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|>\
+#   <|plamo:constrain|>json<|plamo:msg|>{}<|plamo:end_tool_arguments:plamo|>\
+#   <|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|>
 PLAMO3 = Dialect(
     name="plamo3",
     family=Family("PLaMo 3", model_names=("PLaMo 3",), reasoning_aliases=("plamo3",)),
@@ -372,8 +375,8 @@ LONGCAT = Dialect(
 )
 
 # Sample output:
-#   <ifm|think>The user wants the weather.</ifm|think>Let me check.<ifm|tool_calls><\
-#   ifm|tool_call>get_weather
+#   <ifm|think>The user wants the weather.</ifm|think>Let me check.<ifm|tool_calls>\
+#   <ifm|tool_call>get_weather
 #   <ifm|arg_key>city</ifm|arg_key>
 #   <ifm|arg_value>Paris</ifm|arg_value>
 #   <ifm|arg_key>days</ifm|arg_key>

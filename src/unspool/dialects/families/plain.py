@@ -10,8 +10,8 @@ from ._shared import JSON, JSON_FIRST, LLAMA_STOPS
 #   The user wants the weather.
 #   </think>
 #
-#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}, {"name": "n\
-#   ow", "arguments": {}}]
+#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}},\
+#    {"name": "now", "arguments": {}}]
 GENERIC_JSON = Dialect(
     name="generic_json",
     family=Family("guided output, unknown models", aliases=("json", "default")),

@@ -18,7 +18,7 @@ from ._shared import (
 )
 
 # -- a JSON object in tags
-# One Hermes prompt asks for a <scratch_pad>; the text in a scratch pad is ordinary content.
+# One Hermes prompt asks the model to write a <scratch_pad>.  The text in a scratch pad is ordinary content.
 
 # Sample output:
 #   <think>
@@ -187,7 +187,7 @@ QWEN3_CODER = Dialect(
 
 # MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
 # newlines, so MiMo uses the same template, although `render` then writes the newlines.  In a call without
-# any newline after its head, the second template applies, and newlines around a value are data.
+# a newline after its head, the second template of `param` applies, and newlines around a value are data.
 # Sample output:
 #   <think>
 #   The user wants the weather.
