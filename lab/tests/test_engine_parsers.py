@@ -22,7 +22,7 @@ from lab.peers import of_one_checkpoint
 from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, json_value
 from unspool.dialects import dialect_texts
-from unspool.dialects._list_templates_and_markers import turn_markers
+from unspool.dialects.list_templates_and_markers import turn_markers
 from unspool.models.doctor.engine_parser_table import (
     ASSUME_OPEN,
     COMMON_PARSERS,

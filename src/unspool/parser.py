@@ -175,7 +175,7 @@ class Parser:
 
     @property
     def max_pending(self) -> int | None:
-        """Upper bound of ``pending`` at this point; None if there is no bound until a value or call ends."""
+        """Upper bound on ``pending`` in the current state; None if it can grow until a value or call ends."""
         if self._commit_buffer is not None and self._commit_buffer.pending:
             return None
         max_pending = self._machine.max_pending

@@ -28,7 +28,7 @@ from unspool.dialects._validation import check_facts
 from unspool.models import detect_model, detect_server
 from unspool.models.convert.python_source import python_source
 from unspool.models.detection.detect_dialect import detect, detect_dialect
-from unspool.models.detection.infer_new_dialect import infer_dialect
+from unspool.models.detection.infer_dialect_from_template import infer_dialect
 from unspool.models.detection.probe_tools import TOOLS, RenderedTurn
 from unspool.models.detection.result import Detection
 from unspool.models.sources import Source, read_source

@@ -13,6 +13,7 @@ How it works:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -165,34 +166,31 @@ def _without_calls(outputs: Sequence[Output], reading: Reading, name: str) -> It
     if not reading.count:
         why = "No calls were found in the outputs."
     for wrappers in possible_wrappers([_without_stop(text, stop) for text in texts]):
-        try:
-            dialect = build_without_calls(name, wrappers, stop)
-        except SpecError:
-            continue
-        yield _Candidate(dialect, outputs, reading, (why,))
+        with suppress(SpecError):  # the declaration language cannot express every combination
+            yield _Candidate(build_without_calls(name, wrappers, stop), outputs, reading, (why,))
 
 
 def _from_reading(reading: Reading, outputs: Sequence[Output], name: str) -> Iterator[_Candidate]:
+    """Yield the dialects that are possible with the calls of a reading."""
     if not reading.count:
         return
     with_calls = [bool(calls) for calls in reading.calls]
     texts = [output.text for output in outputs]
     stop = end_of_turn(texts, with_calls)
-    if stop:
-        texts = [_without_stop(text, stop) for text in texts]
+    texts = [_without_stop(text, stop) for text in texts]
     where = f"{reading.where_calls_are()} of {len(outputs)} outputs"
     evidence = (f"{reading.count} calls in {where} are written as {reading.notation}.",)
     for layout in layouts(reading, texts):
         for wrappers in possible_wrappers(_texts_without_calls(texts, layout)):
-            try:
+            with suppress(SpecError):
                 dialect = build_dialect(name, reading, layout, wrappers, stop)
-            except SpecError:
-                continue  # the declaration language cannot express this combination
-            yield _Candidate(dialect, outputs, reading, evidence)
+                yield _Candidate(dialect, outputs, reading, evidence)
 
 
 def _without_stop(text: str, stop: str) -> str:
-    """Return a text without the marker that ends the turn."""
+    """Return a text without the marker that ends the turn, if there is one."""
+    if not stop:
+        return text
     end = text.rstrip()
     return end.removesuffix(stop) if end.endswith(stop) else text
 
