@@ -389,6 +389,7 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "tags and Python calls keep the first value, JSON and other objects the last value",
     "late_id": "the call's id comes after the call's arguments",
     "other_family_call": "a call was written in the format of another family of models",
+    "bare_call": "a call was written as an object without markers, and the policy bare_calls accepted it",
     "unnamed_call": "a call did not name its function, which was inferred from its arguments",
     "dropped_token": "a control token that is not part of the dialect was removed",
     "bad_id": "the model wrote an id that cannot be used, so the id was replaced",

@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from ..dialects._control_token_pattern import CONTROL_TOKEN, is_control_token
 from .arguments.select_codec import make_codec
 from .call_reader import PHASE_NAMES, OpenCall, match_closers
+from .compiler.bare_calls import CODE_FENCE, fence_of
 from .compiler.match_program_types import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
 from .compiler.states_outside_calls import StartState
@@ -108,6 +109,7 @@ class Machine:
         "_fast_codec",
         "_fast_first_character",
         "_fast_markers",
+        "_fence",
         "_has_visible_text",
         "_ids",
         "_matcher",
@@ -173,6 +175,8 @@ class Machine:
         # True once this message has content other than whitespace, or a call in its content.
         self._has_visible_text = False
         self._reasoning_closed = not compiled.has_reasoning
+        # Code fence that is open in the content, if fences have a meaning in this dialect; otherwise empty.
+        self._fence = ""
         # Closing markers to treat as text, because their opening markers were treated as text.
         self._text_closers: set[str] = set()
         # Matcher that waits for more input, and the table entry of the marker at which it started.
@@ -461,7 +465,7 @@ class Machine:
                     ledger.emit_markup("dropped", len(buffer) - at)
                     return False
                 literal = markers.literal_at(buffer, at)
-                if ledger.cut_short and PUNCTUATION.search(buffer, at) and not self._closes(literal):
+                if ledger.cut_short and PUNCTUATION.search(buffer, at) and self._may_be_cut(literal, at):
                     self._show_text(at)
                     self._drop_cut_marker()
                     return False
@@ -483,9 +487,16 @@ class Machine:
         self._show_text(len(buffer))
         return False
 
-    def _closes(self, literal: str) -> bool:
-        """Return whether a literal closes the open wrapper or message body."""
-        return bool(literal) and self._state.entries[literal].closes
+    def _may_be_cut(self, literal: str, at: int) -> bool:
+        """Return whether the input may end inside a marker at index ``at``.
+
+        :param literal: the complete marker at this index, or an empty string.
+        """
+        entries = self._state.entries
+        if literal and entries[literal].closes:
+            return False
+        rest = self.ledger.buffer[at:]
+        return any(entry.literal.startswith(rest) and not entry.only_bare for entry in entries.values())
 
     def _drop_cut_marker(self) -> None:
         """Remove the rest of the input, because generation was stopped inside a marker."""
@@ -505,8 +516,9 @@ class Machine:
     def _note_visible_text(self) -> None:
         """Enter the state after the first visible text."""
         self._has_visible_text = True
-        if self._state is self._states.fresh and self._compiled.frame is None:
-            self._state = self._states.content
+        later = self._state.later
+        if later is not None:
+            self._state = later
 
     def _read_marker(self, literal: str, at: int, final: bool) -> int:
         """Process the marker at index ``at``, and return ``_DECIDED``, ``_NEEDS_MORE`` or ``_IS_TEXT``.
@@ -533,6 +545,7 @@ class Machine:
             return _DECIDED
         if literal in self._text_closers:
             self._text_closers.discard(literal)
+            self._note_fence(entry)
             return _IS_TEXT
         before = ledger.buffer[at - 1] if at > ledger.position else ledger.last_character
         quoted = before in _QUOTES and not entry.is_control
@@ -563,13 +576,14 @@ class Machine:
             programs = entry.mid_line_programs
             if self._state.channel == "content":
                 self._text_closers |= entry.reasoning_closers
-        if quoted or entry.anchored:
+        if quoted or entry.anchored or entry.at_line:
             at_start = (
                 self._state.fresh
                 and not self._has_visible_text
                 and not ledger.buffer[ledger.position : at].strip()
             )
-            programs = [program for program in programs if program.fits(at_start, quoted)]
+            at_line = entry.at_line and not self._fence and not self._in_mid_line(at)
+            programs = [program for program in programs if program.fits(at_start, at_line, quoted)]
         end = at + len(entry.literal)
         unescape = self._compiled.unescape
         answer = entry.quick_match(ledger.buffer[end : end + LOOKAHEAD], unescape) if programs else FAIL
@@ -604,10 +618,24 @@ class Machine:
 
     def _treat_as_text(self, programs: list[Program], entry: Entry) -> None:
         """Record that a marker is text, so that its closing markers are treated as text as well."""
+        self._note_fence(entry)
         if len(programs) == len(entry.programs):
             self._text_closers |= entry.closers
         else:
             self._text_closers.update(*(program.closers for program in programs))
+
+    def _note_fence(self, entry: Entry) -> None:
+        """Record that a block of code begins or ends, if the literal is a code fence.
+
+        A block of code may contain objects that look like calls without markers.
+        """
+        if entry.at_line:
+            self._note_fences_in(fence_of(entry.literal))
+
+    def _note_fences_in(self, text: str) -> None:
+        """Record the code fences in a piece of text."""
+        for fence in CODE_FENCE.findall(text):
+            self._fence = fence if not self._fence else self._fence.removeprefix(fence)
 
     def _removes_stray(self, entry: Entry, quoted: bool) -> bool:
         """Return whether to remove a closing marker that has no opener."""
@@ -672,7 +700,9 @@ class Machine:
         """Return whether to reject a match or the incomplete beginning of a call, given the tools."""
         if answer == MATCH:
             return not self._accepts(matcher)
-        return answer == CUT and cut and matcher.program.declared and not self._could_become_call(matcher)
+        if answer != CUT or not cut:
+            return False
+        return matcher.program.bare or (matcher.program.declared and not self._could_become_call(matcher))
 
     def _could_become_call(self, matcher: Matcher) -> bool:
         """Return whether the incomplete markup at the end of the input could have become a call."""
@@ -804,7 +834,9 @@ class Machine:
             if wrapper.channel is None:
                 self.ledger.diagnose("dropped_text", matcher.program.trigger)
                 self._outer_state = self._state
-            self._state = self._states.inside[wrapper]
+            state = self._states.inside[wrapper]
+            later = state.later
+            self._state = later if later is not None and self._has_visible_text else state
         self.ledger.emit_markup(wrapper.open_kind, matcher.offset)
 
     # -- messages with headers
@@ -824,6 +856,7 @@ class Machine:
             ledger.diagnose("broken_header", text[:80])
             ledger.emit_markup("message_boundary", len(opener))
             self._state = bodies["content"]
+            self._note_fences_in(text[len(opener) : len(opener) + prose])
             self._show_text(ledger.position + prose)
             if not finished or not header.fields:
                 return
@@ -919,7 +952,9 @@ class Machine:
                 self.ledger.diagnose("unknown_tool", name)
             self._show_call_as_text(program)
         owner = self._compiled.owner_of(form)
-        if owner is not self._compiled:
+        if program.bare:
+            self.ledger.diagnose("bare_call", "a JSON object without the markers of the dialect")
+        elif owner is not self._compiled:
             self.ledger.diagnose("other_family_call", owner.dialect.name)
         if form.unnamed:
             self.ledger.diagnose("unnamed_call", self._name_in_head(matcher))
@@ -1140,7 +1175,9 @@ class Machine:
 
     def _leave_section(self) -> None:
         """Leave a section that was not closed."""
-        if self._section is not None and self._section.closers and not self._section_is_text:
-            self.ledger.diagnose("missing_closer", self._section.closers[-1])
+        section = self._section
+        if section is not None and section.closers and not self._section_is_text:
+            self.ledger.diagnose("missing_closer", section.closers[-1])
+            self._fence = fence_of(section.opener)
         self._section = None
         self._between_calls = False

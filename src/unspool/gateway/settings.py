@@ -238,10 +238,14 @@ class Settings:
         return tuple(out)
 
     def parser_policies(self) -> Policies:
-        """Return the parser policies from the setting ``policies``."""
-        return Policies.from_mapping(
-            {name: value for name, value in self.policies.items() if name not in OPTION_VALUES}
-        )
+        """Return the parser policies from the setting ``policies``.
+
+        Chat upstreams may have removed the markers of a call, so a call without markers counts by default.
+        """
+        choices = {name: value for name, value in self.policies.items() if name not in OPTION_VALUES}
+        if self.upstream == "chat":
+            choices.setdefault("bare_calls", "alone")
+        return Policies.from_mapping(choices)
 
     def wire_options(self) -> WireOptions:
         """Return the encoder options from the setting ``policies``.

@@ -7,11 +7,11 @@ The libraries httpx and httpx2 have the same interface, but each one accepts onl
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from ..dialects import Dialect
 from ..errors import UsageError
-from ..policies import DEFAULTS, Policies
+from ..policies import Policies
 from ._http_exchange import EngineName, Exchange, Reading, StreamRepair, api_of, error_body
 
 Wrapped = TypeVar("Wrapped")
@@ -60,6 +60,10 @@ class AsyncRepairedStream:
         await self._response.aclose()
 
 
+_POLICIES: Final = Policies(bare_calls="alone")
+"""Default policies.  The server may have removed the markers of a call that begins the answer."""
+
+
 class BaseRepairingTransport(Generic[Wrapped]):
     """Settings of a transport, and the steps that need no input or output."""
 
@@ -75,7 +79,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
         *,
         template: str | None = None,
         engine: EngineName | None = None,
-        policies: Policies = DEFAULTS,
+        policies: Policies = _POLICIES,
     ) -> None:
         """Create a transport.
 
@@ -85,7 +89,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
         :param engine: the engine of the server: ``vllm``, ``sglang`` or ``llamacpp``.  The transport then
             adds the request fields that make the engine leave all markup in the text; without an engine,
             it does not change requests.
-        :param policies: the policies for the parsers.
+        :param policies: the policies for the parsers; by default, those with ``bare_calls="alone"``.
         """
         self._reading = Reading.create(dialect, template, engine, policies)
         self._inner: Any = self._default() if wrap is None else wrap

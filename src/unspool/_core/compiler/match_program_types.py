@@ -114,6 +114,8 @@ class Program:
     __slots__ = (
         "action",
         "anchored",
+        "at_line",
+        "bare",
         "call",
         "closers",
         "control",
@@ -139,6 +141,7 @@ class Program:
         wrapper: Wrapper | None = None,
         anchored: bool = False,
         declared: bool = False,
+        bare: str = "",
     ) -> None:
         self.action: Final = action
         """Action to take after a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
@@ -148,7 +151,11 @@ class Program:
         self.call: Final = call
         self.section: Final = section
         self.wrapper: Final = wrapper
-        self.anchored: Final = anchored
+        self.bare: Final = bool(bare)
+        """True if this is a program for calls without markers; see ``bare_calls.py``."""
+        self.at_line: Final = bare == "declared"
+        """True if the program is tried only at the beginning of a line, outside code fences."""
+        self.anchored: Final = anchored and not self.at_line
         """True if the program is tried only before the first visible text."""
         self.declared: Final = declared
         """True if only calls to declared tools are accepted."""
@@ -182,13 +189,14 @@ class Program:
         )
         """True if no markup shows where the name is.  Ordinary text could then be mistaken for a name."""
 
-    def fits(self, at_start: bool, quoted: bool) -> bool:
+    def fits(self, at_start: bool, at_line: bool, quoted: bool) -> bool:
         """Return whether to try the program at the current position of the input.
 
         :param at_start: true if there is no visible text before this position.
+        :param at_line: true if a line begins at this position, outside code fences.
         :param quoted: true if a quotation mark directly precedes this position.
         """
-        if self.anchored and not at_start:
+        if (self.anchored and not at_start) or (self.at_line and not at_line):
             return False
         return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 
