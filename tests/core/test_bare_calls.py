@@ -12,6 +12,9 @@ import pytest
 
 from unspool import Message, Policies, get_dialect, list_dialects, parse, render
 from unspool._core.compiler.bare_calls import LONGEST_HEAD
+from unspool.events import FinishReason
+from unspool.parser import ToolList
+from unspool.policies import as_policies
 from unspool.testing import POLICIES, ModelOutput, assert_laws, chunkings, markers
 
 CALL = '{"name": "get_weather", "arguments": {"city": "Oslo"}}'
@@ -35,9 +38,14 @@ Choice = Literal["off", "alone", "declared"]
 
 
 def read(
-    text: str, choice: Choice, dialect: str = "hermes", tools: object = TOOLS, **options: object
+    text: str,
+    choice: str,
+    dialect: str = "hermes",
+    tools: ToolList | None = TOOLS,
+    finish_reason: FinishReason | None = None,
 ) -> Message:
-    return parse(text, dialect, tools=tools, policies=Policies(bare_calls=choice), **options)  # type: ignore[arg-type]
+    policies = {"bare_calls": choice}
+    return parse(text, dialect, tools=tools, policies=policies, finish_reason=finish_reason)
 
 
 def kinds(message: Message) -> list[str]:
@@ -68,7 +76,9 @@ def test_object_at_the_start_is_a_call(name: str, choice: Choice, text: str) -> 
 def test_object_in_a_line_is_a_call_if_declared(name: str) -> None:
     text = f"Let me look.\n{CALL}"
     for choice, number in (("off", 0), ("alone", 0), ("declared", 1)):
-        message = assert_laws(name, ModelOutput(text, TOOLS, policies=Policies(bare_calls=choice))).message  # type: ignore[arg-type]
+        message = assert_laws(
+            name, ModelOutput(text, TOOLS, policies=as_policies({"bare_calls": choice}))
+        ).message
         assert message is not None
         assert len(message.tool_calls) == number, choice
         assert ("bare_call" in kinds(message)) == bool(number)
@@ -156,7 +166,8 @@ def test_block_of_code_stays_text_up_to_its_end() -> None:
 
 @pytest.mark.parametrize("choice", ["alone", "declared"])
 def test_no_tools_means_no_bare_calls(choice: Choice) -> None:
-    for tools in ([], None):
+    offers: tuple[ToolList | None, ...] = ([], None)
+    for tools in offers:
         assert read(CALL, choice, tools=tools).content == CALL
 
 
@@ -183,7 +194,7 @@ def test_incomplete_object_is_text_before_the_arguments_and_a_call_after() -> No
 def test_text_that_ends_with_a_quote_is_not_cut() -> None:
     for text in ("Use `", "So ``", "Look:\n```", "It is {", "So [", "~", "```js"):
         for choice in ("alone", "declared"):
-            assert read(text, choice, finish_reason="length").content == text  # type: ignore[arg-type]
+            assert read(text, choice, finish_reason="length").content == text
 
 
 def test_arguments_that_do_not_fit_are_a_schema_mismatch() -> None:
@@ -200,7 +211,7 @@ def test_reasoning_before_the_object_does_not_count_as_text() -> None:
 
 def test_object_in_reasoning_stays_reasoning() -> None:
     for choice in ("alone", "declared"):
-        message = read(f"<think>{CALL}\n{CALL}</think>Hi.", choice)  # type: ignore[arg-type]
+        message = read(f"<think>{CALL}\n{CALL}</think>Hi.", choice)
         assert message.reasoning == f"{CALL}\n{CALL}"
         assert not message.tool_calls
 

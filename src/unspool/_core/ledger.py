@@ -49,12 +49,17 @@ from ..events import (
     Text,
 )
 from .mypyc_types import i64
+from .stages.unread_calls import UnreadCalls
 
 if TYPE_CHECKING:
+    from ..dialects._declaration import Dialect
     from ..events import Channel, FinishReason, MarkupKind, Status
+    from .schema.tools import Tools
 
 BLOCK: Final = 16_384
 """Number of characters after which pieces of a call's raw text are joined into one string."""
+TEXT_BLOCK: Final = 4096
+"""Number of characters after which pieces of text are searched for unread calls."""
 
 
 class Ledger:
@@ -67,19 +72,26 @@ class Ledger:
         "_blocks",
         "_deferred",
         "_events",
+        "_has_content",
         "_join_at",
         "_keep_raw",
         "_last_call",
         "_last_text",
         "_raw",
+        "_search_at",
+        "_searched_to",
         "_set_aside",
         "_set_aside_length",
+        "_texts",
+        "_unread_calls",
+        "_watched",
         "buffer",
         "call_is_silent",
         "cut_short",
         "index",
         "position",
         "silent_channel",
+        "text_channel",
     )
 
     def __init__(self, *, base: int, keep_raw: bool) -> None:
@@ -96,7 +108,17 @@ class Ledger:
         """True once the input has ended because generation was stopped, not because the model finished."""
         self._base: i64 = base
         self._events: list[Event] = []
-        self._last_text = ""  # text directly in front of `position`; empty after markup
+        # Text directly in front of `position`: the pieces not yet searched for unread calls, and the
+        # last piece that was.  Both are empty after markup.  Nothing else is done for each piece of text.
+        self._texts: list[str] = []
+        self._last_text = ""
+        self._search_at: i64 = TEXT_BLOCK  # output offset at which the pieces are searched
+        self._searched_to: i64 = -1  # output offset up to which text was searched
+        self.text_channel: Channel = "content"
+        """Channel of the next text."""
+        self._has_content = False  # true if content other than whitespace was searched
+        self._watched: tuple[Dialect, Tools, bool] | None = None
+        self._unread_calls: UnreadCalls | None = None
         self._set_aside: list[str] = []
         self._set_aside_length: i64 = 0  # stored because `pending` needs it after every feed
         # Calls.
@@ -117,6 +139,10 @@ class Ledger:
         self._blocks: list[str] = []
         self._join_at: i64 = BLOCK  # output offset at which the next block is full
         self._deferred: list[Event] = []  # diagnostics that are emitted when the call ends
+
+    def watch(self, dialect: Dialect, tools: Tools, *, reads_reasoning: bool) -> None:
+        """Report unread calls in the text; the parameters are those of ``UnreadCalls``."""
+        self._watched = dialect, tools, reads_reasoning
 
     # -- input and output
 
@@ -155,7 +181,9 @@ class Ledger:
         """
         start = self._base
         self._base = end = start + len(text)
-        self._last_text = text
+        self._texts.append(text)
+        if end >= self._search_at:
+            self._search_texts(end, is_end=False)
         return [Text(channel, text, start, end)]
 
     def account_arguments(self, json: str, text: str) -> list[Event]:
@@ -191,7 +219,7 @@ class Ledger:
     @property
     def last_character(self) -> str:
         """Last character of the text directly before the current position; empty after markup."""
-        return self._last_text[-1:]
+        return (self._texts[-1] if self._texts else self._last_text)[-1:]
 
     @property
     def last_call_text(self) -> str:
@@ -244,9 +272,15 @@ class Ledger:
         self.position = end
         start = self._base + position
         if channel is None:
+            self._end_text(start)
             self._events.append(Markup("dropped", text, start, self._base + end))
         else:
-            self._last_text = text
+            if channel != self.text_channel:
+                self._end_text(start)
+                self.text_channel = channel
+            self._texts.append(text)
+            if self._base + end >= self._search_at:
+                self._search_texts(self._base + end, is_end=False)
             self._events.append(Text(channel, text, start, self._base + end))
         return text
 
@@ -257,8 +291,58 @@ class Ledger:
         start = self._base + self.position
         text = self.buffer[self.position : self.position + length]
         self.position += length
-        self._last_text = ""
+        self._end_text(start)
         self._events.append(Markup(kind, text, start, start + length))
+
+    # -- unread calls
+
+    def change_text_channel(self, channel: Channel) -> None:
+        """Set the channel of the next text."""
+        if channel != self.text_channel:
+            self._end_text(self._base + self.position)
+            self.text_channel = channel
+
+    def _end_text(self, end: i64) -> None:
+        """End the text, because something else begins at offset ``end``."""
+        if self._texts:
+            self._search_texts(end, is_end=True)
+        self._last_text = ""
+
+    def _search_texts(self, end: i64, *, is_end: bool) -> None:
+        """Search the pieces of text, which end at offset ``end``, for unread calls.
+
+        :param is_end: true if other text does not follow directly.
+        """
+        texts = self._texts
+        self._texts = []
+        self._last_text = texts[-1]
+        self._search_at = end + TEXT_BLOCK
+        watched = self._watched
+        if watched is None:
+            return
+        text = "".join(texts)
+        start = end - len(text)
+        if start < 0:  # the text begins in the prompt
+            text = _in_output(text, start)
+            start = 0
+        if self.text_channel == "content" and not self._has_content:
+            self._has_content = not text.isspace()
+        # Most texts are short and contain nothing that a call or a code fence could begin with.
+        if is_end and start != self._searched_to and not _may_have_calls(text):
+            return
+        if self._unread_calls is None:
+            dialect, tools, reads_reasoning = watched
+            self._unread_calls = UnreadCalls(dialect, tools, reads_reasoning=reads_reasoning)
+        self._searched_to = end
+        self._unread_calls.feed(self.text_channel, text, start)
+
+    def _report_unread_calls(self) -> None:
+        """Emit a diagnostic for each unread call in the output."""
+        self._end_text(self._base + self.position)
+        if self._unread_calls is not None:
+            for call in self._unread_calls.finish(has_answer=self._has_content or self.index >= 0):
+                detail = f"this looks like a call of {call.name} in the dialect {call.dialect}"
+                self._events.append(Diagnostic("unread_call", detail, call.start, call.start, call.text))
 
     # -- calls
 
@@ -271,7 +355,7 @@ class Ledger:
         start = self._base + self.position
         raw = self.buffer[self.position : self.position + length]
         self.position += length
-        self._last_text = ""
+        self._end_text(start)
         self._raw = [_in_output(raw, start)]
         self._join_at = start + length + BLOCK
         self._args_start = self._args_end = -1
@@ -391,7 +475,13 @@ class Ledger:
 
     def emit_finish(self, reason: FinishReason | None) -> None:
         """Emit the last event of the stream."""
+        self._report_unread_calls()
         self._events.append(Finish(reason, self._base + self.position))
+
+
+def _may_have_calls(text: str) -> bool:
+    """Return whether an unread call or a code fence may begin in the text."""
+    return "<" in text or "[" in text or "{" in text or "```" in text or "~~~" in text
 
 
 def _in_output(raw: str, start: i64) -> str:

@@ -141,6 +141,7 @@ class Machine:
         keep_raw: bool,
         new_id: Callable[[str, int], str] | None,
         remove_calls: bool,
+        reports_unread: bool = True,
     ) -> None:
         """Create a machine that has not read any input.
 
@@ -148,6 +149,7 @@ class Machine:
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
         :param new_id: a function that generates the id of a call; None: generate ids in the dialect's format.
         :param remove_calls: turn calls into markup, because the request offered no tools.
+        :param reports_unread: report text that looks like a call in a diagnostic.
         """
         self._compiled: Final = compiled
         self._states: Final = compiled.states
@@ -161,6 +163,9 @@ class Machine:
         self._remove_calls: Final = remove_calls
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
         """Input buffer, and the events that account for the input."""
+        if reports_unread and compiled.has_calls and not tools.refused:
+            reads_reasoning = policies.calls_in_reasoning == "call"
+            self.ledger.watch(compiled.dialect, tools, reads_reasoning=reads_reasoning)
         self._ids: Final = CallIds(compiled.dialect.id_format, new_id, native=policies.call_ids == "native")
         # Fast path of the next feed: either text of a channel without any of these markers, or a codec.
         self._fast_channel: Channel | None = None
@@ -437,7 +442,10 @@ class Machine:
         # The first visible text changes the state, so it must not take the fast path.
         is_text = call is None and self._matcher is None and not (self._between_calls or self._repetitions)
         if is_text and (self._has_visible_text or state.channel == "reasoning"):
-            self._fast_channel = state.channel
+            channel = state.channel
+            if channel is not None:
+                self.ledger.change_text_channel(channel)
+            self._fast_channel = channel
             self._fast_markers = state.markers
             self._fast_first_character = state.markers.first_character
 
