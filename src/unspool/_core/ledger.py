@@ -36,6 +36,7 @@ Invariants, which ``tests/core/test_ledger.py`` checks, in part by reading synta
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..events import (
@@ -49,17 +50,17 @@ from ..events import (
     Text,
 )
 from .mypyc_types import i64
-from .stages.unread_calls import UnreadCalls
+from .scan.character_runs import COMPILED
 
 if TYPE_CHECKING:
-    from ..dialects._declaration import Dialect
     from ..events import Channel, FinishReason, MarkupKind, Status
-    from .schema.tools import Tools
+    from .stages.unread_calls import UnreadCalls
 
 BLOCK: Final = 16_384
 """Number of characters after which pieces of a call's raw text are joined into one string."""
 TEXT_BLOCK: Final = 4096
 """Number of characters after which pieces of text are searched for unread calls."""
+_new_text: Final = partial(object.__new__, Text)
 
 
 class Ledger:
@@ -72,19 +73,16 @@ class Ledger:
         "_blocks",
         "_deferred",
         "_events",
-        "_has_content",
         "_join_at",
         "_keep_raw",
         "_last_call",
         "_last_text",
         "_raw",
         "_search_at",
-        "_searched_to",
         "_set_aside",
         "_set_aside_length",
         "_texts",
         "_unread_calls",
-        "_watched",
         "buffer",
         "call_is_silent",
         "cut_short",
@@ -94,11 +92,12 @@ class Ledger:
         "text_channel",
     )
 
-    def __init__(self, *, base: int, keep_raw: bool) -> None:
+    def __init__(self, *, base: int, keep_raw: bool, unread_calls: UnreadCalls | None = None) -> None:
         """Create an empty ledger.
 
         :param base: the offset of the first input character; below 0 if it belongs to the prompt.
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
+        :param unread_calls: a detector that gets all text.
         """
         self.buffer = ""
         """Input that was read.  Events already account for the part before ``position``."""
@@ -113,12 +112,9 @@ class Ledger:
         self._texts: list[str] = []
         self._last_text = ""
         self._search_at: i64 = TEXT_BLOCK  # output offset at which the pieces are searched
-        self._searched_to: i64 = -1  # output offset up to which text was searched
         self.text_channel: Channel = "content"
         """Channel of the next text."""
-        self._has_content = False  # true if content other than whitespace was searched
-        self._watched: tuple[Dialect, Tools, bool] | None = None
-        self._unread_calls: UnreadCalls | None = None
+        self._unread_calls = unread_calls
         self._set_aside: list[str] = []
         self._set_aside_length: i64 = 0  # stored because `pending` needs it after every feed
         # Calls.
@@ -139,10 +135,6 @@ class Ledger:
         self._blocks: list[str] = []
         self._join_at: i64 = BLOCK  # output offset at which the next block is full
         self._deferred: list[Event] = []  # diagnostics that are emitted when the call ends
-
-    def watch(self, dialect: Dialect, tools: Tools, *, reads_reasoning: bool) -> None:
-        """Report unread calls in the text; the parameters are those of ``UnreadCalls``."""
-        self._watched = dialect, tools, reads_reasoning
 
     # -- input and output
 
@@ -184,7 +176,15 @@ class Ledger:
         self._texts.append(text)
         if end >= self._search_at:
             self._search_texts(end, is_end=False)
-        return [Text(channel, text, start, end)]
+        if COMPILED:
+            return [Text(channel, text, start, end)]
+        # The interpreter takes a third longer for a class with an `__init__` method.
+        event: Text = _new_text()
+        event.channel = channel
+        event.text = text
+        event.start = start
+        event.end = end
+        return [event]
 
     def account_arguments(self, json: str, text: str) -> list[Event]:
         """Account for ``text``, which precedes the buffer, as arguments.
@@ -317,30 +317,19 @@ class Ledger:
         self._texts = []
         self._last_text = texts[-1]
         self._search_at = end + TEXT_BLOCK
-        watched = self._watched
-        if watched is None:
-            return
-        text = "".join(texts)
-        start = end - len(text)
-        if start < 0:  # the text begins in the prompt
-            text = _in_output(text, start)
-            start = 0
-        if self.text_channel == "content" and not self._has_content:
-            self._has_content = not text.isspace()
-        # Most texts are short and contain nothing that a call or a code fence could begin with.
-        if is_end and start != self._searched_to and not _may_have_calls(text):
-            return
-        if self._unread_calls is None:
-            dialect, tools, reads_reasoning = watched
-            self._unread_calls = UnreadCalls(dialect, tools, reads_reasoning=reads_reasoning)
-        self._searched_to = end
-        self._unread_calls.feed(self.text_channel, text, start)
+        if self._unread_calls is not None:
+            text = "".join(texts)
+            start = end - len(text)
+            if start < 0:  # the text begins in the prompt
+                text = _in_output(text, start)
+                start = 0
+            self._unread_calls.feed(self.text_channel, text, start, is_end=is_end)
 
     def _report_unread_calls(self) -> None:
         """Emit a diagnostic for each unread call in the output."""
         self._end_text(self._base + self.position)
         if self._unread_calls is not None:
-            for call in self._unread_calls.finish(has_answer=self._has_content or self.index >= 0):
+            for call in self._unread_calls.finish(has_calls=self.index >= 0):
                 detail = f"this looks like a call of {call.name} in the dialect {call.dialect}"
                 self._events.append(Diagnostic("unread_call", detail, call.start, call.start, call.text))
 
@@ -477,11 +466,6 @@ class Ledger:
         """Emit the last event of the stream."""
         self._report_unread_calls()
         self._events.append(Finish(reason, self._base + self.position))
-
-
-def _may_have_calls(text: str) -> bool:
-    """Return whether an unread call or a code fence may begin in the text."""
-    return "<" in text or "[" in text or "{" in text or "```" in text or "~~~" in text
 
 
 def _in_output(raw: str, start: i64) -> str:

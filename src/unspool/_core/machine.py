@@ -60,6 +60,7 @@ from .compiler.states_outside_calls import StartState
 from .ledger import Ledger
 from .scan.character_runs import BOUND, skip_whitespace
 from .scan.markers import MarkerSet
+from .stages.unread_calls import UnreadCalls
 from .unique_call_ids import CallIds
 
 if TYPE_CHECKING:
@@ -161,11 +162,13 @@ class Machine:
         self._checks_names: Final = tools.declared
         self._null_calls: Final = compiled.dialect.names.null_calls
         self._remove_calls: Final = remove_calls
-        self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
-        """Input buffer, and the events that account for the input."""
+        unread_calls = None
         if reports_unread and compiled.has_calls and not tools.refused:
-            reads_reasoning = policies.calls_in_reasoning == "call"
-            self.ledger.watch(compiled.dialect, tools, reads_reasoning=reads_reasoning)
+            unread_calls = UnreadCalls(compiled.dialect, tools, policies.calls_in_reasoning == "call")
+        self.ledger: Final = Ledger(
+            base=base, keep_raw=keep_raw or bool(compiled.repetitions), unread_calls=unread_calls
+        )
+        """Input buffer, and the events that account for the input."""
         self._ids: Final = CallIds(compiled.dialect.id_format, new_id, native=policies.call_ids == "native")
         # Fast path of the next feed: either text of a channel without any of these markers, or a codec.
         self._fast_channel: Channel | None = None

@@ -51,7 +51,7 @@ from ...dialects.parse_templates import (
     reading_pieces,
     split_marks,
 )
-from ...events import CallArgs, CallEnd, CallStart, Event
+from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event
 from ...policies import DEFAULTS
 from ..schema.mismatch import find_mismatch
 from ..schema.tools import Tools
@@ -85,6 +85,7 @@ _FENCE: Final = re.compile(r"^[ \t>]{0,16}(?:[-*+] +|\d{1,3}[.)] +)?(```|~~~)", 
 _OBJECT: Final = re.compile(r'\{\s{0,80}"')
 _QUOTES: Final = frozenset("\"'`\u201c\u201d\u2018\u2019\xab\xbb\u201e")
 _BARS: Final = re.compile(r"\s*[|｜]+\s*")
+_SYNTAX: Final = re.compile(r"[{\"=.:\n]")
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -104,6 +105,51 @@ class UnreadCall(NamedTuple):
 class UnreadCalls:
     """Detector of unread calls in the text of one output."""
 
+    __slots__ = ("_dialect", "_has_content", "_reads_reasoning", "_search", "_searched_to", "_tools")
+
+    def __init__(self, dialect: Dialect, tools: Tools, reads_reasoning: bool) -> None:
+        """Create a detector for an output in this dialect.
+
+        :param reads_reasoning: whether calls in reasoning are calls.
+        """
+        self._dialect = dialect
+        self._tools = tools
+        self._reads_reasoning = reads_reasoning
+        self._has_content = False
+        self._search: _TextSearch | None = None
+        self._searched_to = -1  # offset up to which text was searched
+
+    def feed(self, channel: Channel, text: str, start: int, *, is_end: bool) -> None:
+        """Take more text, which begins at offset ``start`` of the output.
+
+        :param is_end: whether other text does not follow directly.
+        """
+        if channel == "content":
+            self._has_content = self._has_content or not text.isspace()
+        elif not self._reads_reasoning:
+            return
+        # Most texts are short, and contain nothing with which a candidate or a code fence could begin.
+        if is_end and start != self._searched_to and not any(special in text for special in _SPECIAL):
+            return
+        if self._search is None:
+            self._search = _TextSearch(self._dialect, self._tools)
+        self._search.feed(channel, text, start)
+        self._searched_to = start + len(text)
+
+    def finish(self, *, has_calls: bool) -> list[UnreadCall]:
+        """End the output, and return its unread calls.
+
+        :param has_calls: whether the output has calls.
+        """
+        if self._search is None:
+            return []
+        has_answer = self._has_content or has_calls
+        return [call for call in self._search.finish() if call.channel == "content" or not has_answer]
+
+
+class _TextSearch:
+    """Search for unread calls."""
+
     __slots__ = (
         "_at",
         "_base",
@@ -115,20 +161,14 @@ class UnreadCalls:
         "_found",
         "_length",
         "_pieces",
-        "_reads_reasoning",
         "_tool_patterns",
         "_tools",
         "_wait",
     )
 
-    def __init__(self, dialect: Dialect, tools: Tools, *, reads_reasoning: bool) -> None:
-        """Create a detector for an output in this dialect.
-
-        :param reads_reasoning: whether calls in reasoning are calls.
-        """
+    def __init__(self, dialect: Dialect, tools: Tools) -> None:
         self._dialect = dialect
         self._tools = tools
-        self._reads_reasoning = reads_reasoning
         self._tool_patterns: _ToolPatterns | None = None
         self._channel: Channel = "content"
         # The kept text: the end of the text that was searched, and the text that was not searched yet.
@@ -144,8 +184,6 @@ class UnreadCalls:
 
     def feed(self, channel: Channel, text: str, start: int) -> None:
         """Take more text, which begins at offset ``start`` of the output."""
-        if channel == "reasoning" and not self._reads_reasoning:
-            return
         if channel != self._channel or start != self._end:
             self._end_run()
             self._channel = channel
@@ -156,15 +194,10 @@ class UnreadCalls:
         if self._length >= self._wait:
             self._continue(final=False)
 
-    def finish(self, *, has_answer: bool) -> Iterator[UnreadCall]:
-        """End the output, and yield its unread calls.
-
-        :param has_answer: whether the output has content or calls.
-        """
+    def finish(self) -> list[UnreadCall]:
+        """End the text, and return all unread calls."""
         self._end_run()
-        for call in self._found:
-            if call.channel == "content" or not has_answer:
-                yield call
+        return self._found
 
     def _end_run(self) -> None:
         """End the text, because other text does not follow directly."""
@@ -344,7 +377,10 @@ class UnreadCalls:
         if call is not None:
             return call[0]
         head = None if patterns.head is None else patterns.head.match(text, match.end())
-        return None if head is None else self._named(text, start, head, owners[0])
+        # At the end of the output, a name alone is not enough: `Use <tool_call> now`
+        if head is None or not (head["arguments"] or _SYNTAX.search(text, match.end(), head.start("name"))):
+            return None
+        return self._named(text, start, head, owners[0])
 
     def _named(self, text: str, start: int, match: re.Match[str], dialect: Dialect) -> UnreadCall:
         """Return a call that is known only up to the name in a match."""
@@ -431,16 +467,21 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
     events: list[Event] = machine.feed(text)
     events += machine.finish(None)
     name, arguments = "", []
+    is_marked = False
+    is_closed = not any(isinstance(event, Diagnostic) and event.kind == "missing_closer" for event in events)
     for event in events:
         if isinstance(event, CallStart):
             # A call whose name is not in the text is raw code, or a guess.
             if event.start or event.name_start == event.name_end or not tools.could_be(event.name):
                 break
             name = event.name
+            is_marked = text[event.name_start - 1] in "\"'="
         elif isinstance(event, CallArgs):
             arguments.append(event.json)
         elif isinstance(event, CallEnd):
-            if event.status == "complete" and name:
+            # A word after a marker is not a call, as in "Write <tool_call> now" or "<tool_call> and </tool_call>".
+            is_call = "".join(arguments) != "{}" or (is_closed and (is_marked or tools.declares(name)))
+            if event.status == "complete" and name and is_call:
                 return name, "".join(arguments), event.end
             break
     return "", "", 0
@@ -608,7 +649,7 @@ class _ToolPatterns:
         self.head = re.compile(
             rf"""(?:[\s<>|｜▁_\[\]{{}}"'`:=.,/-]|\b(?:{vocabulary.words})(?![^\W_])){{0,120}}?"""
             rf"""(?<![\w-])(?P<name>{names})(?![\w-])[\s"'>:,|｜\])]{{0,40}}"""
-            r"""(?:\b(?:json|arguments|parameters|args)\b|[\s"':>|｜]|<[^<>\s]{1,40}>){0,20}?(?:[{\[<(]|\Z)""",
+            r"""(?:\b(?:json|arguments|parameters|args)\b|[\s"':>|｜]|<[^<>\s]{1,40}>){0,20}?(?P<arguments>[{\[<(]|\Z)""",
         )
         self.quoted_name = re.compile(rf'"(?:{names})"')
         self.list_of_calls = re.compile(rf"\[\s{{0,20}}(?:{names})\(")
