@@ -479,7 +479,7 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
         elif isinstance(event, CallArgs):
             arguments.append(event.json)
         elif isinstance(event, CallEnd):
-            # A word after a marker is not a call, as in "Write <tool_call> now" or "<tool_call> and </tool_call>".
+            # A word after a marker is not a call, as in "between <tool_call> and </tool_call>".
             is_call = "".join(arguments) != "{}" or (is_closed and (is_marked or tools.declares(name)))
             if event.status == "complete" and name and is_call:
                 return name, "".join(arguments), event.end
