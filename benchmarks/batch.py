@@ -1,4 +1,4 @@
-"""Speed of parsing complete outputs in bulk: next to SGLang's parser, through Arrow, and through files.
+"""Speed of parsing complete outputs in bulk: compared with SGLang's parser, through Arrow, and from files.
 
     python benchmarks/batch.py [DIALECT ...] [--rows N] [--rounds N] [--gigabytes N] [--jobs N]
 
@@ -6,13 +6,13 @@ Three measurements, each of them in one run and in CPU seconds:
 
 * the speed of parsing complete outputs, pure and compiled, next to SGLang's parser: the
   contenders read the same rows in turns, and the best round of each counts;
-* the overhead of a table over ``parse`` in a loop, both with ids derived from the row. One loop
-  drops each message, so its memory stays in the nearest cache. The other keeps the messages of
-  a whole batch, as a table must;
-* with ``--gigabytes``: generated JSON Lines through ``unspool batch``, and the memory for that.
+* the overhead of a table compared with ``parse`` in a loop, with call ids derived from the row in
+  both. One loop drops each message, so its memory stays in the nearest cache. Another loop keeps
+  the messages of a whole batch, as a table must;
+* with ``--gigabytes``: the time and memory of ``unspool batch`` for generated JSON Lines.
 
 ``python -m lab.environments sglang`` and ``make build/compiled/unspool`` install the contenders.
-SGLang takes minutes for a few hundred rows of ``pythonic``, which therefore runs only if it is named.
+SGLang takes minutes for a few hundred rows of ``pythonic``, so this dialect runs only if it is named.
 """
 
 from __future__ import annotations

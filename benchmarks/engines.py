@@ -1,11 +1,11 @@
 """Cost of a token inside an engine: its own parsers and unspool's, in one process, in turns.
 
 Each engine that ``python -m lab.environments vllm sglang`` installed runs this file in its own
-environment. A step is one token, with text and ids as in the engine's server, through the method
-that the server calls; it returns the engine's own delta.
+environment. A step passes one token, as text and id, to the method that the engine's server calls,
+and gets the engine's own delta.
 
     python benchmarks/engines.py               # prints a table for each engine
-    python benchmarks/engines.py --publish     # also writes it into docs/speed.md
+    python benchmarks/engines.py --publish     # also writes the tables into docs/speed.md
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Contenders(NamedTuple):
 def _contenders(
     steps: Callable[[TokenizedOutput, str, str], Steps], tools: str, reasoning: str
 ) -> Callable[[TokenizedOutput], Contenders]:
-    """Return the engine's own parsers, given by name, and unspool's for the dialect."""
+    """Return a function that sets up the engine's own parsers, given by name, and unspool's parser."""
     return lambda case: Contenders(
         steps(case, tools, reasoning),
         steps(case, f"unspool_{case.dialect}", f"unspool_{case.dialect}"),
@@ -152,7 +152,7 @@ ENGINES: Final[dict[str, Callable[[], tuple[str, dict[str, Callable[[TokenizedOu
     "vllm": vllm,
     "sglang": sglang,
 }
-"""Setup by folder in ``.peers``; it returns the version, and the contenders for each dialect."""
+"""Setup functions by folder in ``.peers``; each returns the version, and the contenders by dialect."""
 
 
 # -- measuring, in the engine's environment

@@ -1,13 +1,13 @@
 """Growth of the cost per delta: every dialect, in every state, from 1k to 100k characters.
 
 The text that leads into a state is parsed beforehand; only the text inside it is measured.
-Growth is the cost at the largest size divided by the cost at 1k. Apparent growth above 20 %
+Growth is the cost at the largest size relative to the cost at 1k. Growth by more than a fifth
 is measured again, up to three times, because noise rarely repeats.
 
     python benchmarks/flat.py [DIALECT ...] [--state STATE] [--large] [--all]
 
-``--large`` goes up to 1M, ``--all`` also prints the flat ones. The exit status is 1 if
-something grows.
+``--large`` measures texts of up to 1M characters, ``--all`` also prints costs that do not grow. The
+exit status is 1 if a cost grows.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def texts(dialect: str, state: str, sizes: tuple[int, ...]) -> list[Text] | None
     """Return a text of each size, or None if the dialect has no such state."""
     try:
         return [STATES[state](dialect, size) for size in sizes]
-    except (UnspoolError, ValueError):  # it cannot be rendered, or the words got lost
+    except (UnspoolError, ValueError):  # the dialect cannot express the text, or the words were lost
         return None
 
 

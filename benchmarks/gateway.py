@@ -1,19 +1,19 @@
 """Cost of a delta through the gateway, next to other paths.
 
 An engine that sends one delta per write shares one core with a client that only stores its
-input; the measured server has the other core. Every stream is checked for all deltas, their
-order and the end.
+input; the measured server has the other core. Every stream must contain all deltas, in order,
+and the end marker.
 
 ``direct``: no gateway. ``pass-through``: bytes, through a proxy on the same libraries (uvicorn,
-aiohttp) that does nothing else. ``unspool``: parsed and encoded, by three APIs; ``forgets``:
-without the list of recent requests. ``litellm``: the LiteLLM proxy, if ``--set-up`` has
+aiohttp) that does nothing else. ``unspool``: through the gateway, with three APIs; ``forgets``:
+without the gateway's list of recent requests. ``litellm``: the LiteLLM proxy, if ``--set-up`` has
 installed it into ``.peers/litellm``. ``1 worker`` and ``2 workers``: the gateway on all cores,
 together with engine and client, with the same load per worker.
 
 ``flood``: every stream at full speed. ``paced``: every stream at 50 deltas per second, which
 costs more per delta because each arrives alone; use these numbers to size a gateway.
-``others``: CPU used by unrelated programs during the run. If it is high, differences below one
-half mean nothing.
+``others``: CPU used by unrelated programs during the run. If this value is high, differences
+below one half mean nothing.
 
     python benchmarks/gateway.py [--quick] [--repeat N] [--only NAME,...] [--set-up]
 """
@@ -167,7 +167,7 @@ async def load(port: int, path: str, body: dict[str, Any], streams: int) -> tupl
     ended = max(client.parts[-1][0] for client in clients)
     latencies: list[float] = []
     for client in clients:
-        # The end may repeat some after all deltas.
+        # The last event of an API may repeat the deltas, so ignore everything after the last delta.
         result = list(delta_latencies(client.parts))[: Load.deltas]
         if [number for number, _ in result] != list(range(Load.deltas)):
             raise SystemExit(f"a stream was damaged: {client.parts[-1][1][-300:]!r}")
@@ -280,7 +280,8 @@ class Way:
     name: str
     api: str = "chat"
     start: Callable[[str, int, int], tuple[list[str], dict[str, str]]] | None = None
-    """Function from a directory, the engine's port and the server's port to a command and its environment."""
+    """Function that returns a command and its environment, given a directory, the engine's port and the
+    server's port."""
     works: tuple[Work, ...] = WORKS
     own_core: bool = True
     """True if the server gets a core of its own when there are two."""

@@ -4,8 +4,8 @@ The setup is a gateway in a process of its own, an engine that writes 64 streams
 per second each, and a client that requests ``/health`` fifty times per second. The first
 measurement is without attackers, the second while ``hostile_clients.py`` attacks: 500 idle or
 dripping connections, endless headers, slow bodies, bodies of 31 MB that are expensive to
-decode, templates that loop, schemas with hundreds of optional properties, and clients that
-never read.
+decode, templates that loop, schemas with hundreds of optional properties, references to large
+stored items, long conversations that are read and extended, and clients that never read.
 
     python benchmarks/hostile.py [--seconds N] [--rounds N] [--workers N] [--set NAME=VALUE ...]
         [--only ATTACK ...]
@@ -89,7 +89,7 @@ class Reader(asyncio.Protocol):
         sender.write(REQUEST % (len(body), body))
 
     def data_received(self, data: bytes) -> None:
-        # Deltas that arrive together count separately, so that a delay is not hidden by those after it.
+        # Deltas that arrive together count separately, so that the others do not hide a delay.
         self.times += [time.monotonic()] * data.count(b"word")
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -114,7 +114,7 @@ class NormalClients:
         ]
 
     async def measure(self, seconds: float) -> dict[str, str]:
-        """Return the measurements of ``seconds`` seconds."""
+        """Measure for ``seconds`` seconds, and return the results."""
         self.health, self.own_delays, self.unanswered = [], [], 0
         for reader in self.readers:
             reader.times.clear()

@@ -3,9 +3,9 @@
     python benchmarks/hostile_clients.py PORT FLOOD SECONDS [NAME ...]
 
 Every attack, or each named one, repeats until the time is over; a client that is refused or
-cut off starts again. At the end the program prints the number of tries and their outcomes for
-each attack. It also runs the engine whose answers no client reads, on the port FLOOD, which
-writes much faster than a model.
+cut off starts again. At the end, the program prints the number of tries and their outcomes for
+each attack. On the port FLOOD, the program also runs an engine that writes much faster than a
+model, for the attack in which clients do not read the answers.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 CHAT: Final = "/v1/chat/completions"
+RESPONSES: Final = "/v1/responses"
+CONVERSATIONS: Final = "/v1/conversations"
 ASK: Final = {"messages": [{"role": "user", "content": "Hi"}]}
 FLOOD: Final = {"model": "flood", **ASK}
 FLOODED: Final = 2_000_000
 """Length of an answer that is never read, in characters."""
 PIECE: Final = 40_000
 SPEED: Final = 400_000
-"""Speed of that answer in characters per second, a hundred times a model's."""
+"""Speed of an answer that is never read, in characters per second: a hundred times that of a model."""
 BOMB: Final = 31_000_000
 """Size of a body in bytes, slightly below the gateway's default limit."""
 VALUES: Final = 200_000
@@ -41,6 +44,7 @@ SCHEMA: Final = {
     "type": "object",
     "properties": {f"property_{number}": {"type": "string"} for number in range(600)},
 }
+ITEM: Final = {"role": "user", "content": [{"type": "input_text", "text": "x"}] * 97}
 TOOL: Final = {"type": "function", "function": {"name": "f", "strict": True, "parameters": SCHEMA}}
 
 
@@ -85,7 +89,7 @@ class Attack:
         return time.monotonic() > self.until
 
     async def connect(self, window: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a connection; a window limits the bytes that it accepts before it reads."""
+        """Open a connection; ``window`` limits the bytes that the connection accepts before they are read."""
         client = socket.socket()
         client.setblocking(False)
         if window:
@@ -108,10 +112,12 @@ class Attack:
                 outcomes["cut off"] += 1
             await asyncio.sleep(pause)
 
-    async def answer(self, reader: asyncio.StreamReader) -> str:
-        """Return the status of an answer."""
+    async def answer(self, reader: asyncio.StreamReader, start: bytearray | None = None) -> str:
+        """Return the status of an answer, and append the start of the rest to ``start``."""
         line = await reader.readline()
-        await reader.read(1 << 16)
+        rest = await reader.read(1 << 16)
+        if start is not None:
+            start += rest
         return line.split(b" ")[1].decode() if line.count(b" ") >= 2 else "cut off"
 
     async def send(self, data: bytes) -> str:
@@ -124,6 +130,25 @@ class Attack:
             return await self.answer(reader)
         finally:
             writer.transport.abort()
+
+    async def send_to_conversation(self, method: str, items: Sequence[object], more: Sequence[object]) -> str:
+        """Store a conversation of ``items``, then read it or add items to it until the time is over."""
+        reader, writer = await self.connect()
+        try:
+            writer.write(post_request(CONVERSATIONS, json.dumps({"items": items}).encode()))
+            status = await self.answer(reader, id := bytearray())
+        finally:
+            writer.transport.abort()
+        found = re.search(rb'"id":"(conv_\w+)"', id)
+        if found is None:
+            return f"{status}, not stored"
+        path = f"{CONVERSATIONS}/{found[1].decode()}"
+        request = f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
+        if method == "POST":
+            request = post_request(f"{path}/items", json.dumps({"items": more}).encode())
+        for _ in range(20):
+            status = await self.send(request)
+        return status
 
     async def wait(self, data: bytes) -> str:
         """Send the data and then nothing more."""
@@ -156,7 +181,7 @@ class Attack:
         reader, writer = await self.connect(4096)
         try:
             writer.write(data)
-            # The reader's buffer is full at once. The end of the connection is still noticed.
+            # The reader's buffer is full immediately, but the end of the connection is still noticed.
             while not self.over():
                 await asyncio.sleep(0.5)
                 writer.write(b"\r\n")
@@ -178,6 +203,13 @@ class Attack:
         chunks = json.dumps({"chunks": ["a"] * 200_000}).encode()
         template = json.dumps({"text": "x", "dialect": "auto", "chat_template": LOOP}).encode()
         schema = json.dumps({**FLOOD, "max_tokens": 1, "tools": [TOOL], "tool_choice": "required"}).encode()
+        assistant = {"role": "assistant", "content": "z" * 480}
+        responses = {"model": "flood", "max_output_tokens": 1}
+        turns = json.dumps({**responses, "input": [assistant] * (BOMB // 520)}).encode()
+        references = json.dumps({**responses, "input": [{"type": "item_reference", "id": "large"}] * 600})
+        tools = [{"type": "function", "function": {"name": f"f{number}"}} for number in range(30_000)]
+        choices = json.dumps({**FLOOD, "max_tokens": 1, "n": 128, "tools": tools}).encode()
+        stored = json.dumps({"items": [{**ASK["messages"][0], "id": "large", "content": "x" * 20_000_000}]})
         streamed, whole = (json.dumps({**FLOOD, "stream": stream}).encode() for stream in (True, False))
         for _ in range(250):
             yield self.repeat("silent connections", lambda: self.wait(b""))
@@ -201,8 +233,14 @@ class Attack:
             ("600 optional properties", CHAT, schema),
             ("200,000 chunks to parse", "/v1/parse", chunks),
             ("a template that loops", "/v1/parse", template),
+            ("31 MB of assistant items", RESPONSES, turns),
+            ("an item of 20 MB to store", CONVERSATIONS, stored.encode()),
+            ("600 references to an item", RESPONSES, references.encode()),
+            ("128 choices with 30,000 tools", CHAT, choices),
         ):
             yield self.repeat(name, lambda path=path, body=body: self.send(post_request(path, body)), 0.05)  # type: ignore[misc]
+        for name, method in (("items to read", "GET"), ("items to add", "POST")):
+            yield self.repeat(name, partial(self.send_to_conversation, method, [ITEM] * 500, [ITEM]))
 
 
 async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

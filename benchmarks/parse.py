@@ -1,4 +1,4 @@
-"""Parsing speed next to the floor and to other engines' parsers, in one run.
+"""Parsing speed compared with a lower bound (the *floor*) and with other engines' parsers, in one run.
 
 Every contender runs in a process and an environment of its own, one after the other: unspool
 in Python and compiled (``make build/compiled/unspool``), and the other engines if

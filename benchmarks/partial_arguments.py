@@ -1,4 +1,4 @@
-"""Cost of showing the arguments of a call after each delta, by the number of characters read before.
+"""Cost of showing a call's arguments after each delta, for several numbers of characters before the delta.
 
 The contenders get the same JSON, in pieces of the same size, and are asked for the value after each piece.
 ``PartialArguments`` reads the new piece; parsers of partial JSON read everything again.  The text before

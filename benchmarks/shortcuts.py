@@ -93,12 +93,12 @@ def without_string_reaches() -> None:
 
 
 def without_quick_match() -> None:
-    """Match every marker at once instead of a quick check first."""
+    """Create a matcher for every marker, without the quick check."""
     _put(Entry, "quick_match", lambda _self, _ahead, _unescape: MATCH)
 
 
 def without_sign() -> None:
-    """Find markers with one first character by a pattern even in long texts."""
+    """Search long texts with a pattern even if all markers start with the same character."""
 
     def signed(self: MarkerSet, text: str, at: int) -> int:
         match = (self._next or self._compile_next()).search(text, at)
@@ -108,7 +108,7 @@ def without_sign() -> None:
 
 
 def without_refined() -> None:
-    """Derive name and id again for each call."""
+    """Derive the name and id of each call again instead of caching them."""
     _put(NameForms, "refine", NameForms._refine)  # noqa: SLF001 - the uncached method
 
 

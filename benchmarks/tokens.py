@@ -2,10 +2,10 @@
 
     python benchmarks/tokens.py [src build/compiled ...] [--renderers PYTHON] [--rounds N]
 
-The folders are those to import unspool from. ``--renderers`` is the Python of an environment
-with that package (``python -m lab.environments trainers`` leaves one in ``.peers/trainers``). The
-vocabulary is Qwen3's, from ``make tokenizers``. The output is in millions of tokens per second on one core.
-``renderers`` returns the message and a span for each call, but no labels.
+The arguments are folders to import unspool from. ``--renderers`` is the Python interpreter of an
+environment with ``renderers``; ``python -m lab.environments trainers`` creates one in ``.peers/trainers``.
+The vocabulary is Qwen3's, from ``make tokenizers``. The output is in millions of tokens per second on one
+core. ``renderers`` returns the message and a span for each call, but no labels.
 """
 
 from __future__ import annotations

@@ -37,6 +37,8 @@ autodoc_member_order = "bysource"
 autodoc_mock_imports = [
     "aiohttp",
     "cryptography",
+    "httpx",
+    "httpx2",
     "hypothesis",
     "jinja2",
     "msgspec",
@@ -51,8 +53,9 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:class", r"(collections|enum|os|pathlib|pyarrow|random)\..*|SearchStrategy"),  # of other packages
-    ("py:class", "ChatMessage|Ids|ToolList"),  # aliases that signatures show as they are written
+    # of other packages
+    ("py:class", r"(collections|enum|httpx2?|os|pathlib|pyarrow|random)\..*|SearchStrategy"),
+    ("py:class", "ChatMessage|Ids|PathLike|ToolList"),  # aliases that signatures show as they are written
     ("py:.*", r"(typing\.Literal|tuple)\[.*"),
     ("py:class", r"unspool\.(.*\.)?_.*|unspool\.(\w+\.){2,}\w+"),  # private
 ]

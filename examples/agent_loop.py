@@ -51,7 +51,7 @@ for _ in range(10):
     response = client.chat.completions.create(model="local", messages=messages, tools=DECLARED)
     message = Message.from_chat(response.choices[0].message.model_dump())
     retry = feedback(message, DIALECT, DECLARED)
-    if retry:  # a call is malformed, names an unknown tool or does not fit its schema: nothing has run
+    if retry:  # a call is malformed, names an unknown tool or does not fit its schema: no call has run
         print("retry:", retry[-1]["content"])
         messages += retry
         continue

@@ -1,6 +1,6 @@
 """Read a stream of ``/v1/completions``, and write the chunks of Chat Completions.
 
-The engine sees only a prompt and writes only text; the model's template and dialect are applied here.
+The engine gets only a prompt and returns only text; this program applies the model's template and dialect.
 
 python examples/completions_to_chat.py http://127.0.0.1:8000 MODEL_DIRECTORY hermes "How is the weather?"
 """

@@ -2,7 +2,7 @@
 
     pip install unspool tokenizers && python examples/mask_for_training.py [tokenizer.json]
 
-Without a file it uses a vocabulary of bytes.  docs/rollouts.md has more.
+Without a file, the program uses a vocabulary of single bytes.  docs/rollouts.md describes the labels.
 """
 
 import sys

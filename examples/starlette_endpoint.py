@@ -19,7 +19,7 @@ DIALECT = "hermes"
 
 
 async def generate(body: dict[str, Any]) -> AsyncIterator[str]:
-    """Yield pieces of raw output; replace this by your model."""
+    """Yield pieces of raw output; replace this function by your model."""
     del body
     for piece in ("<think>It is", " noon?</thi", "nk>One mo", "ment.\n<tool_c", 'all>{"name": "now", "argu'):
         yield piece

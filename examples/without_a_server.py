@@ -1,4 +1,4 @@
-"""Read tool calls with OpenAI's client from a server that leaves markup in the text; no gateway runs.
+"""Read tool calls with OpenAI's client from a server that leaves markup in the text, without a gateway.
 
 llama-server -m qwen3-8b.gguf --jinja --skip-chat-parsing
 OPENAI_BASE_URL=http://127.0.0.1:8080/v1 OPENAI_API_KEY=x python examples/without_a_server.py hermes

@@ -37,7 +37,7 @@ def table() -> str:
 def main() -> int:
     """Print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write it into lab/README.md")
+    parser.add_argument("--write", action="store_true", help="write the table into lab/README.md")
     if parser.parse_args().write:
         write_section("lab/README.md", "programs", table())
     else:

@@ -1,11 +1,11 @@
-"""Comparison of other engines with ``Policies.preset`` where users expect different behaviour.
+"""Comparison of other engines' parsers with the presets in ``Policies.preset`` that imitate them.
 
 The program reports if ``docs/coming-from.md`` is out of date; ``--write`` regenerates its tables. Every cell
-is counted: the parsers of an engine's dialects get the same few outputs in their own format, complete and
-streamed, and so does unspool's parser under the preset of that name.
+is a count of dialects: the engine's parsers, and unspool's parser under the preset of the engine, parse a few
+outputs of each dialect, complete and streamed.
 
-Needs: the environments of vLLM and SGLang, which it installs: several GB.
-Takes: minutes for each engine, longer with the first installation.
+Needs: the environments of vLLM and SGLang, which the program installs (several GB).
+Takes: minutes for each engine, longer on the first run.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Topic:
     about: str
     policy: str
     output: Callable[[Writer], Output | None]
-    """Function that returns an output with this behaviour, or None if the dialect has no such feature."""
+    """Function that returns an output that shows the behaviour; None if the dialect has no such feature."""
     outcome: Callable[[ClientMessage], str]
     """Function that describes the outcome in a few words."""
 
@@ -254,7 +254,7 @@ def run_unspool(dialect: str, output: Output, policies: Policies) -> ClientMessa
 
 
 def run_peer(program: Program, dialect: str, output: Output, topic: Topic, *, streaming: bool) -> str | None:
-    """Run a peer on the output and describe the outcome; return None if it has no parser for the dialect."""
+    """Return the outcome of a peer on the output; None if the peer has no parser for the dialect."""
     text = output.text
     case = TestCase(
         "what engines do",
@@ -311,7 +311,7 @@ def rows(program: Program, engine: str, outcomes: Outcomes) -> Iterator[str]:
 
 
 def changed(engine: str, outcomes: Outcomes) -> list[str]:
-    """Return differences between the observations and ``DEFECTS``, which the doctor reports."""
+    """Return the differences between the outcomes and ``DEFECTS``, the defects that the doctor reports."""
     differences = []
     for defect in DEFECTS:
         for streaming, expected in ((False, defect.whole), (True, defect.streamed)):
@@ -335,9 +335,9 @@ def output_of(topic: Topic, dialect: str) -> Output | None:
         return None
 
 
-def _counted(found: Counter[str]) -> str:
+def _counted(outcomes: Counter[str]) -> str:
     return ", ".join(
-        f"{word} {number}" for word, number in sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        f"{word} {number}" for word, number in sorted(outcomes.items(), key=lambda item: (-item[1], item[0]))
     )
 
 
@@ -365,7 +365,7 @@ def main() -> int:
         elif text != read_section("docs/coming-from.md", engine):
             stale.append(engine)
     if stale:
-        print(f"docs/coming-from.md is out of date for {', '.join(stale)}; run this with --write")
+        print(f"docs/coming-from.md is out of date for {', '.join(stale)}; run this program with --write")
     for line in defects:
         print(f"DEFECTS of models/doctor/engine_parser_table.py is out of date: {line}")
     return int(bool(defects or stale))

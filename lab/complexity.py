@@ -2,12 +2,12 @@
 
 For every dialect, state, unit and policy of ``unspool.testing._linear_time_law``, the tool parses a
 text at several lengths, with a message builder and a wire encoder after the parser. CPU time only
-selects the candidates: texts with suspicious growth, and some others, run again under
-``callgrind``, which counts instructions and is deterministic. These counts decide. The compiled build
-shows copies of long texts, which one line of the interpreter hides.
+selects the candidates: texts with suspicious growth, and a few others. The candidates run again under
+``callgrind``, whose counts of instructions are deterministic. These counts decide. The compiled build
+also reveals copies of long texts, which are hardly visible in the interpreter.
 
 Needs: valgrind, and the compiled build (``make build/compiled/unspool``) unless ``--build src`` is given.
-Takes: ``--minutes`` for each build, 5 unless given, and minutes more to count instructions.
+Takes: ``--minutes`` for each build (default: 5), and a few minutes for counting instructions.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _read_marked(candidate: dict[str, Any]) -> int:
     from unspool.testing._linear_time_law import HostileText
 
     hostile = HostileText(**{**candidate, "policies": Policies(**candidate["policies"])})
-    hostile.read(LENGTHS[0])  # fill the caches, which do not count
+    hostile.read(LENGTHS[0])  # fill the caches, whose cost is not counted
     gc.disable()
     for length in LENGTHS:
         os.getppid()

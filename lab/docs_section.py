@@ -8,12 +8,12 @@ from lab import ROOT
 
 
 def read_section(page: str, name: str) -> str:
-    """Return the text of a section of a page, whose path begins at the checkout."""
+    """Return the text of a section; the path ``page`` is relative to the checkout."""
     return _match(page, name)[2]
 
 
 def write_section(page: str, name: str, text: str) -> None:
-    """Replace the text of a section of a page, whose path begins at the checkout."""
+    """Replace the text of a section; the path ``page`` is relative to the checkout."""
     found = _match(page, name)
     contents = f"{found.string[: found.end(1)]}\n\n{text.strip()}\n\n{found.string[found.start(3) :]}"
     (ROOT / page).write_text(contents, encoding="utf-8")

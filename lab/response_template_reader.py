@@ -1,4 +1,4 @@
-"""Program that parses outputs by response template; runs where such a reader is installed.
+"""Program that parses outputs by response template; runs in the environment of such a reader.
 
 ``python response_template_reader.py transformers|vllm|sglang`` reads a JSON list of cases (``template``,
 ``prefix``, ``text``, ``tools``, and ``size``: the chunk length, 0 for one chunk) and writes a list of
@@ -115,7 +115,7 @@ def sglang() -> Callable[[Case], Read]:
         tools = [Tool(**tool) for tool in case["tools"]]
         options = {"response_template": case["template"], "prefix": case["prefix"]}
         reasoning = ResponseTemplateReasoningDetector(**options)
-        # The reasoning detector has already consumed the prefix, so calls are parsed without it.
+        # The reasoning detector has already consumed the prefix, so calls are parsed without the prefix.
         calls = (
             ResponseTemplateToolDetector(response_template=case["template"])
             if "tool_calls" in case["template"]["fields"]

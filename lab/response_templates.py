@@ -2,11 +2,11 @@
 
 The program reports if the table in ``docs/engines.md`` is out of date; ``--write`` regenerates it. There are
 two kinds of outputs: rendered messages, which must parse back unchanged
-(``tests/models/test_response_templates.py``), and the well-formed outputs of the corpus, of which the table
-counts the correct ones.
+(``tests/models/test_response_templates.py``), and the well-formed outputs of the corpus. For these, the table
+counts the correct results.
 
-Needs: the environments of vLLM, SGLang and Transformers, which it installs: several GB.
-Takes: minutes, longer with the first installation.
+Needs: the environments of vLLM, SGLang and Transformers, which the program installs (several GB).
+Takes: minutes, longer on the first run.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Output:
     right: Mapping[str, Any]
     tools: Sequence[Mapping[str, Any]] = EXAMPLE_TOOLS
     seed: str = ""
-    """Beginning of the turn that is in the prompt."""
+    """Beginning of the turn, if the prompt contains it."""
 
     def case(self, size: int, engine: str = "") -> dict[str, Any]:
-        """Return the case for a reader; that of transformers sees the token that ended the turn."""
+        """Return the case for a reader; only Transformers' reader gets the token that ends the turn."""
         end = self.dialect.stop[0] if engine == "transformers" and self.dialect.stop else ""
         return {
             "template": template(self.dialect),
@@ -66,7 +66,7 @@ class Output:
 
 
 def template(dialect: Dialect) -> dict[str, Any]:
-    """Return the template under test, with one start of turns for all chat templates."""
+    """Return the template under test, in which every turn begins with ``ANCHOR``."""
     return to_response_template(dialect, anchor=ANCHOR)
 
 
@@ -88,7 +88,7 @@ def exported() -> list[Dialect]:
 
 
 def rendered(dialect: Dialect) -> Iterator[Output]:
-    """Yield rendered outputs: with and without each part, with an end of turn, after a seeded prompt."""
+    """Yield rendered outputs: with and without each part, with an end of turn, and with a seeded prompt."""
     for message in (
         EXAMPLE,
         replace(EXAMPLE, content=None),
@@ -155,7 +155,7 @@ def _right(message: Message) -> Mapping[str, Any]:
 
 
 def without_outer_whitespace(read: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Remove outer whitespace, which only some readers remove, from a result."""
+    """Return a result without outer whitespace, which only some readers remove."""
     return {key: value.strip() if isinstance(value, str) else value for key, value in read.items()}
 
 
@@ -223,7 +223,7 @@ def main() -> int:
     if options.write:
         write_section("docs/engines.md", "response-templates", table())
     elif table() != read_section("docs/engines.md", "response-templates"):
-        print("docs/engines.md is out of date; run this with --write")
+        print("docs/engines.md is out of date; run this program with --write")
         return 1
     return 0
 

@@ -1,10 +1,10 @@
-"""Comparison with trainers' packages: prefixes, next prompts, and unspool's parsers under their contracts.
+"""Comparison with packages of trainers: prefixes, next prompts, and unspool's parsers in the trainers.
 
 The packages are TRL, verl (without its training dependencies) and renderers. The program prints the
 differences, and fails if one has no known reason; see ``PREFIX_REASONS``.
 
-Needs: the package index, and npm for vocabularies; it installs 0.7 GB.
-Takes: minutes, most of them for the first installation.
+Needs: the package index, and npm for vocabularies; 0.7 GB of disk space.
+Takes: minutes, most of them for installations on the first run.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def call_trl(function: Callable[[Any], bool], tokenizer: Any) -> bool | None:
 
 
 def trl_prefixes() -> Iterator[tuple[str, str]]:
-    """Yield the templates on which TRL disagrees, with the reason."""
+    """Yield each template for which TRL and unspool disagree, with the reason."""
     from trl.chat_template_utils import (
         is_chat_template_prefix_preserving,
         is_chat_template_stop_token_trained,
@@ -119,8 +119,8 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
     print("TRL and unspool agree:", dict(agreed))
 
 
-def _tool_result_kept(found: Training) -> bool | None:
-    verdicts = {case.thinking: case.verdict for case in found.prefixes if case.appended == PREFIX_CASES[0]}
+def _tool_result_kept(training: Training) -> bool | None:
+    verdicts = {case.thinking: case.verdict for case in training.prefixes if case.appended == PREFIX_CASES[0]}
     verdict = verdicts[True] if verdicts.get(False) == "opens" else verdicts.get(False, "")
     return {"kept": True, "broken": False}.get(verdict)
 
@@ -227,7 +227,7 @@ def run_in_trl() -> str:
 
 
 def run_in_verl() -> str:
-    """Run unspool's parsers in verl's registry; only that file of verl is loaded."""
+    """Run unspool's parsers in verl's registry; no other file of verl is loaded."""
     package = importlib.util.find_spec("verl")
     if package is None or package.origin is None:
         return "verl is not installed"
@@ -258,7 +258,7 @@ def run_in_verl() -> str:
 
 
 def verl_tests() -> str:
-    """Run verl's own CPU tests of a parser on unspool's parser instead."""
+    """Run verl's CPU tests of its own parser on unspool's parser."""
     parsers = sys.modules["verl.experimental.agent_loop.tool_parser"]
     tokenizer, _ = real_tokenizer("qwen3", "trl/qwen3", **QWEN)
     ours = parsers.ToolParser.get_tool_parser("unspool_qwen3_coder", tokenizer)

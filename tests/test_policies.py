@@ -27,7 +27,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool.dialects import Values
+from unspool.dialects import Habits
 from unspool.testing import _parser_runs as readings
 from unspool.testing import assert_policy
 from unspool.testing._every_policy_has_effect_law import EFFECTS, SampleCall
@@ -121,7 +121,7 @@ def test_type_attribute_may_have_any_name() -> None:
         "typed",
         call=('<do what="{name}">{params}</do>',),
         param=('<v k="{key}" t="{type}">{value}</v>',),
-        values=Values(type_words=words),
+        habits=Habits(type_words=words),
         request="hermes",
     )
     assert assert_policy(dialect, "schemaless_value") is not None
@@ -180,9 +180,13 @@ def test_unknown_presets_and_policies_are_refused() -> None:
 
 
 def test_misspelt_policies_are_suggested() -> None:
+    with pytest.raises(
+        UsageError, match=r"'strict' is the name of a preset: use Policies.preset\('strict'\)"
+    ):
+        Policies("strict")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="there is no policy 'malformed': did you mean 'malformed_call'"):
         Policies(malformed="text")  # type: ignore[call-arg]
-    with pytest.raises(UsageError, match=r"reasoning_field is an option of the wire formats: ChatStream\("):
+    with pytest.raises(UsageError, match="reasoning_field=both is not a policy of parsers, but an option of"):
         Policies(reasoning_field="both")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="no wire option 'reasoning': did you mean 'reasoning_field'"):
         WireOptions.from_mapping({"reasoning": "both"})

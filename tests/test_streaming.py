@@ -160,6 +160,13 @@ def test_wrong_kind_of_chunks_is_named() -> None:
         list(stream([b"abc"], "hermes"))
 
 
+def test_swapped_arguments_are_named() -> None:
+    with pytest.raises(UsageError, match=r"swapped: call stream\(chunks, 'hermes'\)"):
+        stream("hermes", ["Hi."])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"swapped: call astream\(chunks, 'hermes'\)"):
+        astream("hermes", Source().achunks())  # type: ignore[arg-type]
+
+
 def test_strict_stream_raises_at_the_broken_call() -> None:
     broken = '<tool_call>{"name": "f", "arguments": {oops}}</tool_call>'
     events = stream(["Hi. ", broken, "never read"], "hermes", policies="strict")

@@ -27,7 +27,7 @@ RUNS = 200
 SHARE = 0.3
 """Share of the time limit for these runs."""
 GRACE = 3.0
-"""Seconds beyond the limit before a delta that does not return is stopped."""
+"""Seconds after the time limit at which a delta that has not returned is stopped."""
 
 Json = dict[str, Any]
 
@@ -116,7 +116,7 @@ def time_run(start: Start, items: Sequence[Any]) -> float:
 
 
 def best(seconds: float, *runs: Callable[[], float]) -> list[tuple[float, float]]:
-    """Return the fastest run of each function, and the difference to the best of every other run.
+    """Return the best time of each function, and the relative difference between two halves of its runs.
 
     The functions take turns, so that a slow phase of the machine affects all of them.
     """
@@ -166,7 +166,7 @@ def stream(reader: Reader, workload: Workload, limit: float) -> Json:
 
 
 def whole(reader: Reader, workload: Workload, limit: float) -> Json:
-    """Measure a text in one piece, next to ``json.loads`` of the arguments in it."""
+    """Measure a text in one piece, and ``json.loads`` of the arguments in this text."""
     assert reader.whole is not None  # noqa: S101
     read_all, item = reader.whole, reader.prepare([workload.text])[0]
     cell: Json = {"characters": len(workload.text), "noise": 0.0}

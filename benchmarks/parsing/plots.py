@@ -87,7 +87,7 @@ def _line(axes: Axes, results: Json, contender: str, dialect: str) -> tuple[floa
     if not sizes:
         return None
     width = 2.4 if contender in _OURS else 1.5
-    # Where two lines coincide, the second one has gaps for the first.
+    # Where two lines coincide, the first one is visible in the gaps of the second.
     dashes = (0, (4, 2)) if contender == "SGLang" else "solid"
     axes.plot(sizes, costs, color=_COLOURS[contender], linewidth=width, linestyle=dashes, label=contender)
     if stopped:
@@ -150,7 +150,7 @@ def _blocks(results: Json, ink: str) -> Figure:
         ends |= {contender: end} if end else {}
     for name, end in ends.items():
         weight = "bold" if name in _OURS else "normal"
-        # No other line is to the left of its cross.
+        # Only the line of ijson has room to the left of its end.
         left = name == "ijson"
         axes.annotate(
             name,

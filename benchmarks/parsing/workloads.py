@@ -139,8 +139,8 @@ def filled(unit: str, size: int) -> str:
 def pieces(text: str, markers: Sequence[str] = ()) -> list[str]:
     """Split the text into deltas: markers stay whole, the rest is cut into small pieces.
 
-    Equal pieces are one object, so each is as hot in the processor's cache as a new one,
-    however long the text is.
+    Equal pieces are the same object, so that even in a long text every piece is in the processor's cache,
+    as a newly created piece would be.
     """
     parts = re.split("(" + "|".join(map(re.escape, markers)) + ")", text) if markers else [text]
     unique_pieces: dict[str, str] = {}
@@ -169,7 +169,7 @@ def _written(dialect: str, answer: Answer) -> str:
 
     calls = tuple(ToolCall(f"call{at:05}", name, text) for at, (name, text) in enumerate(answer.calls))
     message = Message(reasoning=answer.reasoning or None, content=answer.content or None, tool_calls=calls)
-    # The tests check correctness; checking a megabyte here would take longer than parsing it.
+    # No check, because the tests check correctness, and checking a megabyte takes longer than measuring.
     return render("hermes" if dialect == "reasoning" else dialect, message, check=False)
 
 

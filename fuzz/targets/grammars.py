@@ -43,7 +43,9 @@ def run(data: bytes) -> None:
     sampler = Sampler(dialect, grammar.root, seed)
     drawn = sampler.text()
     message = parse(drawn, dialect, tools=tools)
-    diagnostics = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
+    # Schemas are arbitrary: grammars do not enforce required members without a declaration, for example.
+    ignored = {*HARMLESS, "schema_mismatch"}
+    diagnostics = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in ignored]
     assert not diagnostics, (dialect.name, request, drawn, diagnostics)
     called = [call.name for call in message.tool_calls]
     assert called == sampler.called, (dialect.name, request, drawn, called, sampler.called)

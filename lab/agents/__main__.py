@@ -1,9 +1,9 @@
 """Headless runs of agents, each with a task of three turns, against the gateway and a scripted engine.
 
-``--write`` regenerates the tables of docs/agents.md and docs/recipes.md, and the recorded requests of the
+``--write`` regenerates the tables in docs/agents.md and docs/recipes.md, and the recorded requests for the
 tests.
 
-Needs: npm and the package index; it installs 4 GB.
+Needs: npm and the package index; 4 GB of disk space.
 Takes: at most 2 minutes for each agent in each of six dialects.
 """
 
@@ -59,7 +59,7 @@ class Run:
 
 
 def install(agent: Agent) -> str:
-    """Install an agent; return the reason of a failure, or an empty string."""
+    """Install an agent; return an error message, or an empty string."""
     stamp = agent.home / ".installed"
     wanted = " ".join(agent.install)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
@@ -187,7 +187,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--agent", action="append", choices=[agent.name for agent in AGENTS])
     parser.add_argument("--dialect", action="append", choices=list(MODEL_FORMATS))
     parser.add_argument(
-        "--write", action="store_true", help="regenerate the recordings, and the pages if all agents were run"
+        "--write",
+        action="store_true",
+        help="regenerate the recordings; in a run of all agents and dialects, also the pages",
     )
     parser.add_argument("--show", action="store_true", help="print the output and the requests of each agent")
     options = parser.parse_args(arguments)
@@ -231,13 +233,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(failed or not all(found.done for found in runs))
 
 
-def show(found: Run) -> None:
-    """Print the details of a run, for adding an agent."""
-    print(found.output)
-    for one in found.seen:
+def show(result: Run) -> None:
+    """Print the details of a run, which help to add an agent."""
+    print(result.output)
+    for one in result.seen:
         print(one.status, one.path, f"{one.prompt} characters of prompt", sorted(one.body), one.problem)
         print("   ", sorted(tools(one.body)))
-    print(found.others)
+    print(result.others)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from lab.agents.scripted_engine import COMMAND, FILE_TEXT, Answer, Turns
 NODE: Final = f"node-{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}@24.9.0"
 """Node package for agents that need a newer Node than many systems have."""
 PROGRAMS: Final = Path(__file__).parent / "programs"
-"""Folder of our programs for agent libraries: the loop from their documentation, with two tools."""
+"""Folder of the programs for agent libraries: the loop from a library's documentation, with two tools."""
 INSTALLED: Final = ROOT / ".agents"
 TASK: Final = "Do the task: write hello.txt, then run the command, then say that you are done."
 FILE: Final = "hello.txt"
@@ -63,13 +63,13 @@ class Agent:
     """True for packages from PyPI, False for npm."""
     environment: Callable[[Place], Mapping[str, str]] = lambda _: {}
     files: Files = lambda _: {}
-    """Configuration files, relative to its home directory."""
+    """Configuration files; paths are relative to the agent's home directory."""
     shells: bool = True
     """True if the agent can run commands."""
     prepare: Words = lambda _: ()
     """Command to run before the task."""
     scripts: bool = False
-    """True if the package needs its install script."""
+    """True if npm must run the install script of the package."""
 
     @property
     def version(self) -> str:
@@ -83,7 +83,7 @@ class Agent:
 
     @property
     def home(self) -> Path:
-        """Path of its installation."""
+        """Path of the agent's installation."""
         package = self.install[0].rpartition("==" if self.python else "@")[0]
         return INSTALLED / package.lstrip("@").replace("/", "-")
 
@@ -91,7 +91,7 @@ class Agent:
 def with_tools(
     write: str, shell: str, write_arguments: Any, shell_arguments: Any, last: Answer = "All done."
 ) -> Callable[[Place], Turns]:
-    """Describe an agent that writes files with one tool and runs commands with another."""
+    """Return the turns of an agent that writes files with one tool and runs commands with another."""
 
     def of(place: Place) -> Turns:
         def turns(tools: Mapping[str, Any], turn: int) -> Answer:
@@ -114,7 +114,7 @@ HERE: Final = f"cat > {FILE} <<'EOF'\n{FILE_TEXT}EOF\n"
 
 
 def _of_program(last: Answer = "All done.") -> Callable[[Place], Turns]:
-    """Return the turns for our own programs' tools."""
+    """Return the turns for the tools of the programs in ``PROGRAMS``."""
     return with_tools(
         "write_file",
         "run",
@@ -368,7 +368,7 @@ AGENTS: Final[Sequence[Agent]] = (
 
 
 def environment(agent: Agent, place: Place) -> dict[str, str]:
-    """Return the environment variables of an agent: a home of its own, without this machine's settings."""
+    """Return the environment variables of an agent, with its own home and none of this machine's settings."""
     own = agent.home.glob("node_modules/node-*/bin")
     return {
         "PATH": os.pathsep.join([*map(str, own), os.environ["PATH"]]),

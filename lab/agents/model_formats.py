@@ -1,4 +1,4 @@
-"""Hand-written model outputs for a task of three turns, made without unspool."""
+"""Model outputs for a task of three turns, written by hand and not by unspool."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ModelFormat:
     """Name of its chat template in the collection of llama.cpp."""
     call: Callable[[str, Arguments], str]
     opens_reasoning: bool = False
-    """True if the model opens its reasoning itself unless the prompt has done so."""
+    """True if the model itself opens reasoning unless the prompt has opened it."""
     answer: str = "{}"
     """Template of an answer without a call."""
 

@@ -1,8 +1,8 @@
 """Recorder of agents' requests for tests, with their structure but without their texts.
 
 Every text becomes a placeholder, and equal texts get the same placeholder, so that a test can
-check that a text arrives. Names and kinds of fields, blocks, tools and parameters stay, and so
-does the output of the scripted model.
+check that a text arrives. The names and kinds of fields, blocks, tools and parameters are kept, as is
+the output of the scripted model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER: Final = ROOT / "tests" / "gateway" / "recorded"
 _KINDS: Final = frozenset(
     ("type", "role", "name", "model", "status", "effort", "display", "summary", "format", "tool_choice")
 )
-"""Fields whose values are words of an API."""
+"""Fields whose values are keywords of an API."""
 _LISTS: Final = frozenset(("required", "include"))
 _IDS: Final = frozenset(("id", "call_id", "tool_call_id", "tool_use_id", "item_id"))
 BILLING: Final = "x-anthropic-billing-header: "
@@ -57,7 +57,7 @@ class Shape:
 
 
 def record(agent: Agent, place: Place, seen: Sequence[Exchange]) -> None:
-    """Store one request of each kind: the last one with these fields, which has the longest history."""
+    """Store the last request with each set of fields, because it has the longest history."""
     shape = Shape(place)
     kinds: dict[tuple[str, ...], dict[str, Any]] = {}
     for one in seen:

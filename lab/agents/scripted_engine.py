@@ -1,7 +1,7 @@
 """Two servers around the gateway: a recorder that agents connect to, and a scripted engine.
 
-Both are in one program, so that the engine knows which tools the agent offered and which turn
-it is. Requests are handled one at a time; the engine answers at once, so agents do not notice.
+Both servers are in one program, so that the engine knows the agent's tools and the number of the turn.
+Requests are handled one at a time, which agents do not notice, because the engine answers immediately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lab.agents.model_formats import Arguments, ModelFormat
 Call = tuple[str, Arguments]
 Answer = Call | str
 Turns = Callable[[Mapping[str, Any], int], Answer]
-"""Function from the tools of a request by name, and the number of the turn, to the model's answer."""
+"""Function that returns the model's answer, given the request's tools by name and the number of the turn."""
 
 FILE_TEXT: Final = 'unspool wrote this\n</tool_call> & "q" é\n'
 """Expected contents of the file that the agent writes."""
@@ -29,7 +29,7 @@ COMMAND: Final = """printf '%s\\n' '</tool_call> & "q" é' > shell.txt && echo u
 SHELL_FILE_TEXT: Final = '</tool_call> & "q" é\n'
 """Expected contents of ``shell.txt`` after the command."""
 _MAX_TURNS: Final = 8
-"""Turns after which the model ends, since a failing tool would be called forever."""
+"""Maximum number of turns, because the model would call a failing tool forever."""
 _PATHS: Final = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 _KEPT: Final = ("content-type", "retry-after")
 
@@ -58,7 +58,7 @@ class Scenario:
     """Host and port of the gateway."""
     seen: list[Exchange] = field(default_factory=list)
     others: set[str] = field(default_factory=set)
-    """Other requested paths, with the status of the response."""
+    """Method, path and status of each request without a body."""
     asked: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -90,7 +90,7 @@ def tools(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def turn(body: Mapping[str, Any]) -> int:
-    """Return the number of finished steps: none, the file is written, the command has run."""
+    """Return the number of finished steps: 0, 1 (the file is written) or 2 (the command has run)."""
     text = json.dumps(body, ensure_ascii=False)
     if "unspool-ran-it" in text:
         return 2
@@ -99,7 +99,7 @@ def turn(body: Mapping[str, Any]) -> int:
 
 @contextmanager
 def servers(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Start both servers and yield their addresses: for the agent, and for the gateway."""
+    """Start both servers; yield the address for the agents and the address for the gateway."""
 
     class ForAgents(_ForAgents):
         at = scenario

@@ -49,7 +49,7 @@ KINDS: Final = (
 )
 """Groups of cases, in the order of the table."""
 _CONCURRENCY: Final = 8
-"""Number of concurrent requests; the engine batches as many in one step."""
+"""Number of concurrent requests, which the engine processes in one batch."""
 
 _FINITE_TOOLS: Final[list[dict[str, Any]]] = [
     {
@@ -80,7 +80,7 @@ _FINITE_TOOLS: Final[list[dict[str, Any]]] = [
         },
     },
 ]
-"""Tools whose arguments random weights can finish."""
+"""Tools with arguments that a model with random weights can complete."""
 
 _FORMAT: Final = {
     "type": "object",
@@ -207,9 +207,9 @@ class Bench:
                     self._questions.append(("format after reasoning", where, formatted))
 
     def _free(self, api: Api, *, answers: bool = False) -> dict[str, Any]:
-        """Force the reasoning only, since random weights would never end it.
+        """Force only the reasoning, because a model with random weights would never end it.
 
-        :param answers: an answer follows; if it is a message, its header is forced as well.
+        :param answers: whether an answer follows the reasoning; the header of the answer is forced as well.
         """
         ids: list[int] = []
         if self._reasons_by_default:
@@ -377,7 +377,7 @@ class Bench:
 
 
 def _usage_error(output: Output, answers: list[Answer], *, stopped: bool) -> str:
-    """Describe a wrong usage; the first choice must carry the usage of all choices."""
+    """Describe wrong token counts; the first choice must contain the counts of all choices."""
     usage, n = answers[0], len(answers)
     if not stopped and usage.completion_tokens != len(output.ids) * n:
         return f"{usage.completion_tokens} tokens, not {len(output.ids) * n}"

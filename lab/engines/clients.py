@@ -1,6 +1,6 @@
 """Clients for three APIs of an engine's server, streamed and not, with answers in one form.
 
-They use plain HTTP instead of client libraries, so that comparisons apply to the server's bytes.
+The clients use plain HTTP instead of libraries, so that comparisons apply to the server's bytes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _usage(answers: list[Answer], usage: dict[str, Any] | None, kind: str) -> li
 
 
 def _reasoning(message: dict[str, Any]) -> str:
-    """Return reasoning by either of its field names."""
+    """Return the reasoning, which has different field names in different versions."""
     return message.get("reasoning") or message.get("reasoning_content") or ""
 
 

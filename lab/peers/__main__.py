@@ -5,7 +5,7 @@ The remaining arguments are those of ``unspool conformance run``::
     python -m lab.peers vllm sglang --html report.html
 
 Needs: the package index, and npm for vocabularies; vLLM and SGLang take several GB each.
-Takes: minutes for each parser, longer with the first installation.
+Takes: minutes for each parser, longer on the first run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Peer program for SGLang, which runs the detectors with the code of SGLang's chat server.
 
-``OpenAIServingChat`` is used without an engine. Its methods that convert generated text to chunks and
-messages are unchanged. They first detect reasoning, then calls in the remaining text, and finally finish the
-stream.
+``OpenAIServingChat`` runs without an engine. The methods that convert generated text to chunks and messages
+are unchanged: they first detect reasoning, then calls in the remaining text, and finally finish the stream.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Soak test of the gateway, hours of operation in minutes.
+"""Soak test of the gateway, which reproduces the load and the faults of hours in minutes.
 
-Real gateways (one process; two workers with a file for stored responses) run in front of
-scripted engines of every kind, with all APIs, published clients and sockets. Requests ask for
-faults of their upstream; engines are killed and stopped, workers are killed, the disk fills up;
-clients disconnect, stop reading or send garbage. A log (``log.py``) checks that every
-request gets an answer or an error in its API's form, and that every answer matches the output
-for its mark. At the end, memory and file descriptors are compared with those after the warm-up.
+Real gateways (one with a single process, one with two workers and a file for stored responses) run in
+front of scripted engines of every kind. Published clients and sockets use all APIs. Requests ask the
+upstream for faults; engines are killed or suspended, workers are killed, the disk fills up; clients
+disconnect, stop reading or send garbage. A log (``log.py``) checks that every request gets an answer or
+an error in its API's form, and that every answer matches the request. At the end, memory and file
+descriptors are compared with those after the warm-up.
 
 The same ``--seed`` sends the same requests in the same order.
 
 Needs: nothing but the development environment.
-Takes: ``--minutes``, 3 unless given, and half a minute more.
+Takes: ``--minutes`` (default: 3), plus half a minute.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Soak:
         return result
 
     async def by_socket(self, gateway: Gateway) -> None:
-        """Send bytes, on one connection per request; some of them slowly."""
+        """Send requests as bytes, each on its own connection, and some of them slowly."""
         mark, fault = self.next()
         model = self.chance.choice([one for one in NEEDS if one != "replay"])
         body = self.chat(model, mark, fault, stream=self.chance.random() < 0.5)
@@ -403,7 +403,7 @@ class Soak:
         for client in self.clients.values():
             await client.close()
         self.connect()
-        # By then, disconnected and idle keep-alive connections are closed.
+        # After this time, the gateway has closed disconnected and idle keep-alive connections.
         await asyncio.sleep(self.options.rest)
 
     async def run(self) -> int:
@@ -427,7 +427,7 @@ class Soak:
         return self.report()
 
     def check_growth(self) -> None:
-        """Check that memory, file descriptors and processes did not grow, but for template workers."""
+        """Check that memory, descriptors and processes did not grow, except for template workers."""
         for name, now in self.after.items():
             was = self.before[name]
             if now.memory > was.memory * 1.1 + 8:

@@ -1,6 +1,6 @@
-"""Clients of a soak test: published libraries, and sockets that do things no library would.
+"""Clients of a soak test: published libraries, and sockets that send what no library would send.
 
-Each sends one request and reports the result in a common form (:class:`Got`).
+Each method sends one request, and reports a :class:`RequestResult`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Client:
     # -- libraries
 
     async def ask(self, way: str, model: str, question: str, result: RequestResult, **more: Any) -> None:
-        """Send a request with a library; ``got`` also has the part received before a failure."""
+        """Send a request with a library; ``result`` also gets the part received before a failure."""
         try:
             await getattr(self, way)(model, question, result, **more)
             result.ended = "answered"
@@ -204,7 +204,7 @@ class Client:
 
 
 class _Failed(Exception):
-    """The answer is an error in the API's form."""
+    """Error response in the API's form."""
 
 
 def _in_form(body: object) -> bool:

@@ -123,7 +123,7 @@ class State:
     memory: float
     """Memory of its largest process, in megabytes."""
     descriptors: int
-    """Number of open files of the process with the most."""
+    """Largest number of open files of any of its processes."""
     processes: int
 
     def __str__(self) -> str:
@@ -192,7 +192,7 @@ class Gateway:
         self.process.wait()
 
     def stop(self) -> int:
-        """Ask it to stop and return its exit code."""
+        """Ask the gateway to stop, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(60)

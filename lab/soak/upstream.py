@@ -1,4 +1,4 @@
-"""Upstreams of a soak test, as separate programs: they write the output for a mark, with its fault.
+"""Upstreams of a soak test, as separate programs: each writes the output for a mark, with a fault.
 
 ``python -m lab.soak.upstream KIND PORT``, where KIND is ``vllm``, ``llamacpp``, ``chat`` or ``ollama``.
 """
@@ -144,7 +144,7 @@ class Generation:
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
         self.writer.write(head)
         chunks = list(self.chunks())
-        # Not inside a call: some clients raise on arguments that cannot run.
+        # Apply the fault outside calls, because some clients raise an exception for incomplete arguments.
         place = 0 if self.fault == "huge" else len(chunks) // 2
         for number, chunk in enumerate(chunks):
             if number == place and not await self.apply_fault(chunk):
@@ -155,7 +155,7 @@ class Generation:
             await self.send(b"data: [DONE]\n\n")
         end = b"0\r\n\r\n"
         if self.fault == "second_answer":
-            # In one write: bytes after the next request could not be told from its answer.
+            # Send both in one write: bytes that arrive after the next request would look like its answer.
             second = self.chunk("q99999999q")
             end += (
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"

@@ -141,7 +141,7 @@ def served(job: dict[str, Any]) -> Any:
 
 
 def detected(templates: dict[str, str]) -> Any:
-    """Return what the name `unspool` detects in chat templates at server start."""
+    """Return the dialects that the name `unspool` detects in chat templates at server start."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

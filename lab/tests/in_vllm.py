@@ -46,7 +46,7 @@ class _Lines(logging.Handler):
         self.lines.append(record.getMessage())
 
     def take(self) -> list[str]:
-        """Return what was logged since the last call."""
+        """Return the lines logged since the last call."""
         lines, self.lines = self.lines, []
         return lines
 
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def unregistrable() -> list[str]:
-    """Return what is logged where a registry is missing."""
+    """Return the log lines if a registry is missing."""
     manager = vllm_reasoning.ReasoningParserManager
     del vllm_reasoning.ReasoningParserManager
     try:
@@ -93,7 +93,7 @@ def unregistrable() -> list[str]:
 
 
 def unknown_release() -> dict[str, Any]:
-    """Return what serves our names where a class is missing, and what is logged."""
+    """Return the classes that serve our names if a class of vLLM is missing, and the log lines."""
     register()
     for name in ("hermes", "kimi_k2"):  # load what vLLM itself needs before hiding it
         ToolParserManager.get_tool_parser(name)
@@ -122,7 +122,7 @@ def unknown_release() -> dict[str, Any]:
 
 
 def registered() -> dict[str, Any]:
-    """Return what the registries know, and what importing them has loaded."""
+    """Return the names in the registries, and the modules that registering them has loaded."""
     register()
     register()
     return {

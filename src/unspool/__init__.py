@@ -4,18 +4,21 @@
 >>> message.tool_calls[0].name, message.finish_reason
 ('now', 'tool_calls')
 
-This module has the names that most programs need.  The submodules have the other names:
+This module has the names that most programs need.  The submodules have the other names; ``import unspool`` is
+enough to use them, as in ``unspool.wire.ChatStream``:
 
 ``dialects``
     declare a dialect, describe it, convert it to and from JSON
 ``events``, ``message``, ``parser``, ``streaming``, ``policies``, ``errors``
-    classes and types of the names in this module
+    definitions of the names in this module, and related types
 ``stages``
     filters and builders for the events of a parser
 ``models``
-    detection from files and servers, the doctor, converters
+    detection of dialects from files and servers, the doctor, converters
 ``planning``, ``templates``, ``grammar``
     plans, chat templates and grammars for requests
+``healing``
+    messages that ask a model to correct its calls
 ``wire``
     encoders for the APIs, and the decoder
 ``tokens``
@@ -37,6 +40,16 @@ from .policies import Policies
 from .streaming import astream, stream
 
 if TYPE_CHECKING:
+    from . import conformance as conformance
+    from . import grammar as grammar
+    from . import healing as healing
+    from . import models as models
+    from . import planning as planning
+    from . import stages as stages
+    from . import templates as templates
+    from . import testing as testing
+    from . import tokens as tokens
+    from . import wire as wire
     from ._core.render.message import render
     from ._core.stages.partial_arguments import PartialArguments
     from .models import detect
@@ -81,14 +94,29 @@ _LATER = {
     "plan": ".planning",
     "render": "._core.render.message",
 }
-"""Module of each name that parsing does not need; a name's module is imported on its first use."""
+"""Map from each name that is imported on first use to its module; parsing does not need these names."""
+_SUBMODULES = frozenset(
+    (
+        "conformance",
+        "grammar",
+        "healing",
+        "models",
+        "planning",
+        "stages",
+        "templates",
+        "testing",
+        "tokens",
+        "wire",
+    )
+)
+"""Submodules that are imported on first use, because parsing does not need them; none requires an extra."""
 
-if not TYPE_CHECKING:  # hidden from type checkers, which would accept misspelt names
-    __getattr__ = lazy_names(__name__, _LATER)
+if not TYPE_CHECKING:  # with __getattr__, type checkers would accept misspelt names
+    __getattr__ = lazy_names(__name__, _LATER, _SUBMODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_SUBMODULES})
 
 
 for _name in __all__:

@@ -10,11 +10,11 @@ _LONGEST_VALUE = 64
 
 
 def short_repr(value: Any, *positional: str) -> str:
-    """Return a representation with the fields of a dataclass that differ from their defaults.
+    """Return a representation of a dataclass instance with only the fields that differ from their defaults.
 
     Long values and long lists of fields are cut off, so the representation has fewer than 300 characters.
 
-    :param positional: names of fields to show first, without their names.
+    :param positional: names of the fields whose values are shown first, without field names.
     """
     shown = [_cut(repr(getattr(value, name))) for name in positional]
     for field in fields(value):

@@ -1,20 +1,25 @@
-"""Lazy names: a package imports the module of such a name when the name is first used."""
+"""Package attributes that are imported from their modules on first use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import get_type_hints
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+def lazy_names(
+    package: str, modules: Mapping[str, str], submodules: Collection[str] = ()
+) -> Callable[[str], object]:
     """Return the function ``__getattr__`` of a package.
 
     :param package: name of the package.
-    :param modules: relative name of the module of each name, such as ``._plan``.
+    :param modules: map from each name to its module, relative to the package, such as ``._plan``.
+    :param submodules: names of modules of the package that are imported on their first use.
     """
 
     def find(name: str) -> object:
+        if name in submodules:
+            return import_module(f"{package}.{name}")
         module = modules.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

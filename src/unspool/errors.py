@@ -85,7 +85,7 @@ _LENIENT = "Parse with other policies to get the rest of the output and a diagno
 class MalformedOutput(UnspoolError, ValueError):
     """Error for malformed output, raised only if a policy is set to ``error``.
 
-    ``parse`` and message builders raise it.  ``Parser.feed`` never does.
+    ``parse`` and message builders raise this error; ``Parser.feed`` never does.
     """
 
     __module__ = _PUBLIC

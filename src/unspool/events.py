@@ -1,8 +1,8 @@
 """Events that a parser emits for an output: text, calls, markup, diagnostics, and a last event.
 
 Every event has a span: ``start`` and ``end`` are offsets in characters from the beginning of the
-output.  The spans of one stream tile the output: each starts where the previous one ended, so every character
-belongs to exactly one event.  ``Diagnostic`` and ``Finish`` have empty spans.
+output.  The spans of one stream tile the output: each span starts where the previous span ends, so
+every character belongs to exactly one event.  ``Diagnostic`` and ``Finish`` have empty spans.
 
 If the output arrives in small chunks, the parser emits several events where one would be enough.
 :func:`normalise` joins such events.  The normalised stream does not depend on the chunks.
@@ -132,7 +132,7 @@ class Text(_Event):
 
 @mypyc_attr(acyclic=True)
 class CallStart(_Event):
-    """Start of a call, emitted as soon as the function's name is known.  It is never retracted."""
+    """Start of a call, emitted as soon as the function's name is known.  A start is never retracted."""
 
     __slots__ = ("id", "index", "name", "name_end", "name_start")
     __match_args__: ClassVar = ("index", "name", "id")
@@ -217,9 +217,9 @@ class CallEnd(_Event):
         self.args_end = args_end
         """Offset just past the last character of the arguments.
 
-        The span does not include the syntax around the arguments, such as their key, the brackets of an
-        object that contains the whole call, and closing markers.  In a broken call, the span ends in front of
-        the call's closing markers."""
+        The span does not include the syntax around the arguments, such as the key of the arguments, the
+        brackets of an object that contains the whole call, and closing markers.  In a broken call, the span
+        ends before the call's closing markers."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.index, self.status, self.raw)
@@ -258,8 +258,8 @@ class Diagnostic(_Event):
     """Report of a fault in the output, or of a guess that the parser made.
 
     In a stream of events, the span of a diagnostic is empty, because the faulty text is in the span of
-    another event.  In ``Message.diagnostics``, the span of a broken, unfinished or unread call covers the
-    call.
+    another event.  In ``Message.diagnostics``, a diagnostic about a broken, unfinished or unread call has the
+    span of the call.
     """
 
     __slots__ = ("detail", "kind", "raw")
@@ -419,7 +419,7 @@ def normalise(events: "Iterable[Event]") -> "list[Event]":
     [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]
     """
     out: list[Event] = []
-    run: list[Event] = []  # consecutive events to join; joining all events of a run at once takes linear time
+    run: list[Event] = []  # consecutive events, collected and joined once, so that joining takes linear time
     for event in events:
         if run and not _continues(run[-1], event):
             out.append(_joined(run))

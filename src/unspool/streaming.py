@@ -1,7 +1,7 @@
 """Iterators that parse an output which arrives in chunks, and yield its events.
 
 The parser itself does no input or output: ``Parser.feed`` takes text and returns events.  ``stream`` and
-``astream`` call it for every chunk of an iterable.  This module is not compiled, because mypyc does not
+``astream`` feed the parser every chunk of an iterable.  This module is not compiled, because mypyc does not
 support asynchronous generators.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from ._core.token_ids.tokenizer_adapters import AnyTokenizer
-from .dialects import Dialect
+from .dialects import Dialect, is_dialect
 from .errors import UsageError
 from .events import Channel, Event, FinishReason
 from .message import Message
@@ -32,6 +32,10 @@ Chunk: TypeAlias = str | Iterable[int]
 """Chunk of an output: text, or token ids if there is a tokenizer."""
 Reason: TypeAlias = FinishReason | Callable[[], FinishReason | None] | None
 """Reason why generation stopped, or a function that returns it after the last chunk."""
+
+
+_MAX_NAME: Final = 100
+"""Maximum length of a text that may be the name of a dialect."""
 
 
 class _EventSource:
@@ -169,6 +173,7 @@ def stream(
     >>> [event.text for event in events if isinstance(event, Text)], events.message.content
     (['Hel', 'lo.'], 'Hello.')
     """
+    _check_order(chunks, dialect, "stream")
     if hasattr(chunks, "__aiter__"):
         raise UsageError("these chunks are asynchronous: use `async for event in unspool.astream(...)`")
     parser = _parser(dialect, tools, prompt, continues, start_channel, tokenizer, policies, new_id)
@@ -190,12 +195,21 @@ def astream(
 ) -> AsyncEventStream:
     """Return an asynchronous iterator over the events of an output that arrives in chunks.
 
-    It has the parameters and the behaviour of ``stream``.
+    ``astream`` has the parameters and the behaviour of ``stream``.
     """
+    _check_order(chunks, dialect, "astream")
     if not hasattr(chunks, "__aiter__"):
         raise UsageError("these chunks are not asynchronous: use `for event in unspool.stream(...)`")
     parser = _parser(dialect, tools, prompt, continues, start_channel, tokenizer, policies, new_id)
     return AsyncEventStream(chunks, parser, finish_reason)
+
+
+def _check_order(chunks: object, dialect: object, function: str) -> None:
+    """Raise an error if the dialect was passed as the chunks, and the chunks as the dialect."""
+    if not isinstance(chunks, str) or len(chunks) > _MAX_NAME or isinstance(dialect, (Dialect, Parser)):
+        return
+    if not (isinstance(dialect, str) and is_dialect(dialect)) and is_dialect(chunks):
+        raise UsageError(f"the arguments are swapped: call {function}(chunks, {chunks!r})")
 
 
 def _parser(

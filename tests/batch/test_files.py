@@ -292,7 +292,7 @@ def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dialect", "klingon"], "there is no column 'klingon', either"),
+        (["--dialect", "klingon"], "there is also no column 'klingon'"),
         (
             ["--dialect", "hermes", "--text", "output"],
             "the first rows have no column 'output'; they have id, text, n",

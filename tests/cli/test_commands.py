@@ -22,7 +22,7 @@ from gguf_files import write_gguf
 from unspool import Dialect, Parser, UsageError, __version__, list_dialects, parse, render, sample_outputs
 from unspool._core.scan import character_runs as _scan
 from unspool.cli import demo, main
-from unspool.dialects import dialect_schema, explain
+from unspool.dialects import Section, Writing, dialect_schema, explain
 from unspool.models import to_response_template
 
 OUTPUT = 'On it. <tool_call>{"name": "now", "arguments": {"tz": "Europe/Zürich"}}</tool_call>'
@@ -197,11 +197,34 @@ MISTAKES: dict[str, tuple[list[str], bytes, str]] = {
     "tools are too deep": ([*HERMES, "--tools", "deep"], b"", "deep is not JSON: "),
     "tools are a number": ([*HERMES, "--tools", "number"], b"", "must contain a list of tools, or an object"),
     "tools are numbers": ([*HERMES, "--tools", "numbers"], b"", "tools[0] is a int"),
+    "no such file of tools": ([*HERMES, "--tools", "nothing"], b"", "unspool: cannot read nothing: No such"),
+    "tools without names": (
+        [*HERMES, "--tools", "nameless"],
+        b"",
+        "nameless: tools[0] is a function without a",
+    ),
+    "misspelt policy": ([*HERMES, "--policies", "comit=call"], b"", "did you mean 'commit'?"),
+    "option of the encoders": (
+        [*HERMES, "--policies", "reasoning_field=both"],
+        b"",
+        "reasoning_field=both is not a policy of parsers, but an option of the encoders",
+    ),
+    "model that is not here": (
+        ["doctor", "Qwen/Qwen3-8B"],
+        b"",
+        "suggests the dialect hermes: run `unspool dialects Qwen/Qwen3-8B`",
+    ),
     "speed is a word": (["demo", "--speed", "fast"], b"", "invalid number value: 'fast'"),
     "speed is zero": (["demo", "--speed", "0"], b"", "0 is not a positive number"),
     "speed is not a number": (["demo", "--speed", "nan"], b"", "nan is not a positive number"),
 }
-FILES = {"text": "not json", "number": "5", "numbers": "[5]", "deep": "[" * 100_000}
+FILES = {
+    "nameless": '[{"nme": "f"}]',
+    "text": "not json",
+    "number": "5",
+    "numbers": "[5]",
+    "deep": "[" * 100_000,
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -429,7 +452,13 @@ def test_sample_output_leaves_out_what_a_dialect_lacks() -> None:
     assert sample_outputs._rendered_sample(silent).output == render(
         silent, replace(sample_outputs.STANDARD, reasoning=None)
     )
-    first = Dialect("first", section=("^{calls}",), call=("{envelope}",), sep=(";",), reasoning=())
+    first = Dialect(
+        "first",
+        section=(Section("{calls}", only_at_start=True),),
+        call=("{envelope}",),
+        writing=Writing(between_calls=";"),
+        reasoning=(),
+    )
     assert "forecasts" not in sample_outputs._rendered_sample(first).output
     assert len(parse(sample_outputs._rendered_sample(first).output, first).tool_calls) == 3
     talker = Dialect("talker")

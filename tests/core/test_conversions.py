@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
@@ -19,6 +21,7 @@ from corpus_cases import load
 from unspool import (
     Message,
     Parser,
+    Text,
     ToolCall,
     UnknownDialect,
     UsageError,
@@ -27,10 +30,11 @@ from unspool import (
     parse,
     plan,
     render,
+    stream,
 )
 from unspool.errors import ArgumentsError, MalformedOutput
 from unspool.events import event_from_dict
-from unspool.message import BrokenCall, TextPart
+from unspool.message import BrokenCall, Part, TextPart
 
 OUTPUT = '<think>Hm.</think>So. <tool_call>{"name": "f", "arguments": {"n":  1}}</tool_call>'
 MALFORMED = '<tool_call>{"name": "f", "arguments": {"n": }}</tool_call>'
@@ -125,11 +129,95 @@ def test_plain_data_restores_every_vector() -> None:
     assert len(messages) > 100
     for name, message in messages.items():
         assert Message.from_dict(json.loads(json.dumps(message.to_dict()))) == message, name
-        sent = message.to_responses(broken="poison")
-        again = Message.from_responses(sent).to_responses(broken="poison")
-        assert [{**item, "id": ""} for item in again] == [{**item, "id": ""} for item in sent], name
-        chat = message.to_chat(broken="poison")
-        assert Message.from_chat(chat).to_chat(broken="poison") == chat, name
+
+
+# -- what each API carries, over all vectors; the list in docs/library.md says the same
+
+
+def without_broken(message: Message) -> list[Part]:
+    """Return the parts of a message that ``broken="omit"`` sends: text of a broken call becomes text."""
+    return [
+        part if not isinstance(part, BrokenCall) else TextPart(part.channel, part.text)
+        for part in message.parts
+        if not isinstance(part, BrokenCall) or part.text
+    ]
+
+
+def carried(part: Part) -> object:
+    """Return what wires carry of a part.
+
+    Of a broken call, they carry neither its raw text nor its channel.  A comma, a colon or a brace at the end
+    of its arguments cannot be told from the characters that make the arguments invalid.
+    """
+    if isinstance(part, BrokenCall):
+        return part.id, part.name, re.sub(r"[,:{]\Z", "", part.arguments), part.status
+    return part
+
+
+def read(part: Part) -> object:
+    """Return a part with the arguments of a call as objects."""
+    return (part.id, part.name, part.args) if isinstance(part, ToolCall) else part
+
+
+def sorted_parts(parts: Iterable[object]) -> list[object]:
+    """Return the parts as Chat Completions orders them: reasoning, content, calls."""
+    groups: dict[str, list[str]] = {"reasoning": [], "content": []}
+    calls = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            groups[part.channel].append(part.text)
+        else:
+            calls.append(part)
+    return [*(TextPart(name, "".join(texts)) for name, texts in groups.items() if texts), *calls]  # type: ignore[arg-type]
+
+
+def test_chat_messages_carry_every_vector_but_its_order() -> None:
+    for name, message in all_messages().items():
+        back = Message.from_chat(json.loads(json.dumps(message.to_chat())))
+        assert (back.content, back.reasoning, back.tool_calls) == (
+            message.content,
+            message.reasoning,
+            message.tool_calls,
+        ), name
+        poisoned = Message.from_chat(json.loads(json.dumps(message.to_chat(broken="poison"))))
+        assert [*map(carried, poisoned.parts)] == sorted_parts(map(carried, message.parts)), name
+
+
+def test_messages_blocks_carry_every_vector_but_the_spelling_of_arguments() -> None:
+    for name, message in all_messages().items():
+        back = Message.from_messages(json.loads(json.dumps(message.to_messages())))
+        assert [*map(read, back.parts)] == [*map(read, without_broken(message))], name
+        assert (back.content, back.reasoning) == (message.content, message.reasoning), name
+        if any(isinstance(part, BrokenCall) and part.status == "malformed" for part in message.parts):
+            with pytest.raises(MalformedOutput, match="are not a JSON object"):
+                message.to_messages(broken="poison")
+
+
+def test_responses_items_carry_every_vector() -> None:
+    for name, message in all_messages().items():
+        back = Message.from_responses(json.loads(json.dumps(message.to_responses())))
+        assert back.parts == tuple(without_broken(message)), name
+        poisoned = Message.from_responses(json.loads(json.dumps(message.to_responses(broken="poison"))))
+        assert [*map(carried, poisoned.parts)] == [*map(carried, message.parts)], name
+
+
+def test_apis_do_not_carry_diagnostics_and_finish_reasons() -> None:
+    message = parse(f"Hi. {MALFORMED}", "hermes", finish_reason="length")
+    assert message.diagnostics
+    assert message.finish_reason == "length"
+    for back in (
+        Message.from_chat(message.to_chat()),
+        Message.from_messages(message.to_messages()),
+        Message.from_responses(message.to_responses()),
+    ):
+        assert (back.diagnostics, back.finish_reason) == ((), "stop")
+
+
+def test_objects_of_sdks_are_told_how_to_become_mappings() -> None:
+    message: Any = ChatCompletionMessage(role="assistant", content="Hi.")
+    with pytest.raises(UsageError, match=r"not ChatCompletionMessage: pass the result of its model_dump\(\)"):
+        Message.from_chat(message)
+    assert Message.from_chat(message.model_dump()) == Message("Hi.")
 
 
 def test_broken_calls_are_omitted_or_poisoned() -> None:
@@ -246,6 +334,9 @@ def test_representations_are_short() -> None:
 
 def test_models_name_their_dialects() -> None:
     assert Parser("Qwen/Qwen3-8B").dialect is get_dialect("hermes")
+    assert get_dialect("Qwen/Qwen3-8B") is get_dialect("hermes")
+    request = {"messages": [{"role": "user", "content": "Hi"}]}
+    assert plan("Qwen/Qwen3-8B", request).dialect is get_dialect("hermes")
     with pytest.raises(UnknownDialect, match="no dialect 'hermess': did you mean hermes"):
         Parser("hermess")
     with pytest.raises(UnknownDialect):
@@ -257,3 +348,9 @@ def test_swapped_arguments_are_named() -> None:
         parse("hermes", OUTPUT)
     with pytest.raises(UsageError, match=r"the arguments are swapped: call render\(dialect, message\)"):
         render(Message("Hi."), "hermes")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"the arguments are swapped: call plan\(dialect, request\)"):
+        plan({"messages": []}, "hermes")  # type: ignore[arg-type]
+    for chunks in (["Hi."], "Hi."):
+        with pytest.raises(UsageError, match=r"the arguments are swapped: call stream\(chunks, 'hermes'\)"):
+            stream("hermes", chunks)  # type: ignore[arg-type]
+    assert [event.text for event in stream("hermes", "hermes") if isinstance(event, Text)] == ["hermes"]

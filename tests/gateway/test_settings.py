@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -14,7 +16,8 @@ pytest.importorskip("msgspec")
 
 from gateways import HOLD, MINIMAL_REQUESTS, EngineProcess, fetch, send, serving, until
 from unspool import UsageError
-from unspool.gateway import Settings
+from unspool.cli import main
+from unspool.gateway import Settings, load_settings
 from unspool.gateway.server import supervisor
 from unspool.gateway.server.supervisor import Supervisor
 
@@ -48,6 +51,105 @@ def test_secret_is_not_shown(name: str) -> None:
 def test_secret_of_one_model_is_not_shown() -> None:
     settings = Settings(models={"a": {"upstream": "chat", "url": "http://a", "upstream_key": "hidden-value"}})
     assert "hidden" not in str(settings.shown())
+
+
+# -- mistakes
+
+MISTAKES = {
+    "misspelt setting": ('urll = "http://a"', "x.toml: unknown setting 'urll': did you mean 'url'?"),
+    "misspelt setting of a model": (
+        '[models.foo]\nurll = "http://a"',
+        "x.toml: models.foo: unknown setting 'urll': did you mean 'url'?",
+    ),
+    "setting like no other": (
+        "xyzzy = 1",
+        "x.toml: unknown setting 'xyzzy'; `unspool serve --list-settings` lists all of them",
+    ),
+    "setting of the gateway in a model": (
+        '[models.foo]\nurl = "http://a"\nport = 3',
+        "x.toml: models.foo: unknown setting 'port': it applies to the whole gateway, so set it outside",
+    ),
+    "misspelt dialect": ('dialect = "hermess"', "x.toml: dialect: no dialect 'hermess': did you mean hermes"),
+    "misspelt dialect of a model": (
+        '[models.foo]\nurl = "http://a"\ndialect = "hermess"',
+        "x.toml: models.foo: dialect: no dialect 'hermess': did you mean hermes",
+    ),
+    "table of models in the singular": (
+        '[model.foo]\nurl = "http://a"',
+        "x.toml: [model.foo]: did you mean [models.foo]?",
+    ),
+    "engine as the kind of upstream": (
+        'upstream = "vllm"',
+        "x.toml: upstream = 'vllm': choose one of embedded, completions, chat, replay; vllm is an engine",
+    ),
+    "misspelt engine": ('engine = "vlm"', "x.toml: engine = 'vlm': choose one of auto, vllm, sglang"),
+    "misspelt policy": (
+        '[policies]\nmalformed = "text"',
+        "x.toml: policies: there is no policy 'malformed': did you mean 'malformed_call'?",
+    ),
+    "former value of a policy": (
+        '[policies]\nmalformed_call = "keep"',
+        "x.toml: policies: malformed_call='keep': choose one of text, repair, call, drop, error",
+    ),
+    "misspelt preset": ('[policies]\npreset = "vlm"', "x.toml: policies: preset='vlm': choose one of vllm"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistake_in_a_file_is_answered_with_its_place_and_advice(
+    tmp_path: Path, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        load_settings(environment={}, config="x.toml")
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"UNSPOOL_DIALECT": "hermess"}, "UNSPOOL_DIALECT: no dialect 'hermess': did you mean hermes"),
+        ({"UNSPOOL_UPSTREAM": "sglang"}, "UNSPOOL_UPSTREAM='sglang': choose one of .*; sglang is an engine"),
+        ({"UNSPOOL_POLICIES": "comit=call"}, "UNSPOOL_POLICIES: there is no policy 'comit': did you mean 'c"),
+    ],
+)
+def test_mistake_in_a_variable_names_the_variable(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{message}"):
+        load_settings(environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--set", "idle_timout=5"],
+            "--set idle_timout=5: unknown setting 'idle_timout': did you mean 'idle_",
+        ),
+        (["--set", "idle_timeout"], "--set idle_timeout: expected NAME=VALUE"),
+        (["--set", "xyzzy=5"], "--set xyzzy=5: unknown setting 'xyzzy'; `unspool serve --list-settings`"),
+        (["--set", "dialect=hermess"], "--set dialect: no dialect 'hermess': did you mean hermes"),
+        (["--set", "upstream=ollama"], "--set upstream='ollama': choose one of .*; ollama is an engine"),
+        (["ok.toml"], "ok.toml is a file with settings, not a model: use `unspool serve --config ok.toml`"),
+        (["--dialect", "hermess"], "argument --dialect: no dialect 'hermess': did you mean hermes"),
+        (["--upstream", "vllm"], "choose one of .*; vllm is an engine: set engine to vllm"),
+    ],
+)
+def test_mistake_on_the_command_line_is_answered_with_advice(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: object = main(["serve", *arguments])
+    except SystemExit as error:  # argparse exits by itself
+        code = error.code
+    assert code == 2
+    shown = capsys.readouterr().err
+    assert re.search(message, shown), shown
+    assert shown.count("\n") == 1
+
+
+def test_dialect_of_a_setting_may_be_any_name_of_a_dialect() -> None:
+    for name in ("auto", "hermes", "qwen25", "qwen3_thinking", "qwen3_coder+qwen3_thinking", "Qwen/Qwen3-8B"):
+        assert load_settings(environment={"UNSPOOL_DIALECT": name}).dialect == name
 
 
 # -- reload

@@ -276,13 +276,10 @@ def test_instructor_reads_typed_arguments(url: str) -> None:
         assert instructor.from_openai(client).chat.completions.create(**ask).city == "Oslo"
 
 
-def test_smolagents_reads_calls(url: str) -> None:
-    smolagents = pytest.importorskip("smolagents")
-    model = smolagents.OpenAIModel(
-        "m", api_base=f"{url}/v1", api_key="x", client_kwargs={"http_client": client_of("httpx2")}
-    )
+def smolagents_tool(smolagents: Any) -> Any:
+    """Return the tool as smolagents declares it."""
 
-    class Weather(smolagents.Tool):  # type: ignore[name-defined, misc]
+    class Weather(smolagents.Tool):  # type: ignore[misc]
         name = "get_weather"
         description = "The weather in a city."
         inputs = {"city": {"type": "string", "description": "A city."}}  # noqa: RUF012 - as the SDK wants it
@@ -291,7 +288,16 @@ def test_smolagents_reads_calls(url: str) -> None:
         def forward(self, city: str) -> str:
             return city
 
-    message = model.generate([{"role": "user", "content": "Weather?"}], tools_to_call_from=[Weather()])
+    return Weather()
+
+
+def test_smolagents_reads_calls(url: str) -> None:
+    smolagents = pytest.importorskip("smolagents")
+    model = smolagents.OpenAIModel(
+        "m", api_base=f"{url}/v1", api_key="x", client_kwargs={"http_client": client_of("httpx2")}
+    )
+    ask = [{"role": "user", "content": "Weather?"}]
+    message = model.generate(ask, tools_to_call_from=[smolagents_tool(smolagents)])
     assert message.tool_calls[0].function.name == "get_weather"
     assert message.content == "One moment."
 
@@ -352,7 +358,9 @@ def test_call_of_a_real_model_is_read_in_messages(llamacpp: str) -> None:
 
 
 @pytest.mark.filterwarnings("default")  # as above
-@pytest.mark.parametrize("framework", ["langchain_openai", "pydantic_ai", "litellm"])
+@pytest.mark.parametrize(
+    "framework", ["langchain_openai", "pydantic_ai", "litellm", "instructor", "smolagents"]
+)
 def test_frameworks_read_the_call_of_a_real_model(llamacpp: str, framework: str) -> None:
     module = pytest.importorskip(framework)
     base, question = f"{llamacpp}/v1", REAL["messages"][0]["content"]
@@ -365,6 +373,19 @@ def test_frameworks_read_the_call_of_a_real_model(llamacpp: str, framework: str)
         with openai_client(llamacpp, client_of("httpx")) as client:
             answer = module.completion(**{**REAL, "model": "openai/m"}, client=client)
         assert len(answer.choices[0].message.tool_calls) == 1
+    elif framework == "instructor":
+        weather = pytest.importorskip("pydantic").create_model("get_weather", city=(str, ...))
+        ask = {**REAL, "messages": [{"role": "user", "content": "Call get_weather with the city Paris."}]}
+        del ask["tools"]  # instructor declares the model as a tool
+        with openai_client(llamacpp, client_of("httpx2")) as client:
+            answer = module.from_openai(client).chat.completions.create(**ask, response_model=weather)
+        assert answer.city == "Paris"
+    elif framework == "smolagents":
+        with client_of("httpx2") as http_client:
+            options = {"temperature": 0, "max_tokens": 60, "client_kwargs": {"http_client": http_client}}
+            model = module.OpenAIModel("m", api_base=base, api_key="x", **options)
+            answer = model.generate(REAL["messages"], tools_to_call_from=[smolagents_tool(module)])
+        assert len(answer.tool_calls) == 1
     else:
         asyncio.run(_ask_pydantic_ai(base, question))
 

@@ -6,6 +6,7 @@ import doctest
 import inspect
 import pickle
 import re
+import subprocess
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +40,11 @@ def test_docs_name_every_public_module() -> None:
         "playground",
         "sample_outputs",
     }  # these are run, or loaded by name
-    assert {f"unspool.{name}" for name in files - private} | {"unspool", "unspool.batch.ray"} == set(MODULES)
+    assert {f"unspool.{name}" for name in files - private} | NESTED == set(MODULES)
+
+
+NESTED = {"unspool", "unspool.batch.ray", "unspool.integrations.httpx", "unspool.integrations.httpx2"}
+"""The package, and public modules inside its packages."""
 
 
 def test_reference_lists_every_public_module() -> None:
@@ -72,6 +77,28 @@ def test_public_class_names_its_public_module(cls: type) -> None:
 def test_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'get_parser'"):
         unspool.get_parser  # type: ignore[attr-defined]  # noqa: B018 - the point
+
+
+def test_submodules_need_no_import_of_their_own() -> None:
+    code = "import unspool; print(*(getattr(unspool, name).__name__ for name in unspool._SUBMODULES))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = {module for module in MODULES if module.count(".") == 1}
+    assert set(done.stdout.split()) == loaded - {"unspool.batch", "unspool.gateway"} - IMPORTED
+    assert set(dir(unspool)) >= {module.partition(".")[2] for module in loaded} - {"batch", "gateway"}
+
+
+IMPORTED = {
+    "unspool.dialects",
+    "unspool.errors",
+    "unspool.events",
+    "unspool.message",
+    "unspool.parser",
+    "unspool.policies",
+    "unspool.streaming",
+}
+"""Submodules that parsing needs."""
 
 
 def test_star_import_gives_every_name() -> None:

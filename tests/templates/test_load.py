@@ -9,6 +9,7 @@ import pytest
 
 from gguf_files import write_gguf
 from unspool import UsageError
+from unspool.models import read_source
 from unspool.templates import ChatTemplate
 
 TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
@@ -40,6 +41,13 @@ def test_template_is_loaded_from_a_gguf_file(tmp_path: Path) -> None:
     pytest.importorskip("gguf")
     file = write_gguf(tmp_path / "model.gguf", TEMPLATE)
     assert rendered(ChatTemplate.load(file)).endswith("Hi<|im_end|>")
+
+
+def test_template_is_loaded_from_a_source(tmp_path: Path) -> None:
+    source = read_source({"chat_template": TEMPLATE, "eos_token": "</s>"})
+    assert rendered(ChatTemplate.load(source)) == "Hi</s>"
+    with pytest.raises(UsageError, match=r"pass unspool\.models\.find_source\('http://localhost:1'\)"):
+        ChatTemplate.load("http://localhost:1")
 
 
 @pytest.mark.parametrize("source", ["http://localhost:1", "https://localhost:1/v1", "-"])

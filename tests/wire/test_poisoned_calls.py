@@ -260,6 +260,21 @@ def test_each_api_ends_a_stream_with_its_own_error(text: str) -> None:
     assert sent_by(MessagesStream, text, policies=strict)[-1]["error"]["type"] == "api_error"
 
 
+@pytest.mark.parametrize("text", [GOOD, SINGLE_QUOTES])
+@pytest.mark.parametrize("policy", ["text", "drop", "call"])
+@pytest.mark.parametrize("commit", ["name", "call"])
+def test_unknown_tool_is_an_error_of_streams_and_complete_responses(
+    text: str, policy: Any, commit: Any
+) -> None:
+    policies = Policies(unknown_tool="error", malformed_call=policy, commit=commit)
+    case = ModelOutput(f"Hi. {text}", tools=[{"name": "read"}], policies=policies)
+    assert_wires("hermes", case)
+    parser = Parser("hermes", tools=case.tools, policies=policies)
+    stream = ChatStream(parser)
+    chunks: list[Any] = [chunk for character in case.text for chunk in stream.feed(parser.feed(character))]
+    assert chunks[-1]["error"]["code"] == "unknown_tool"
+
+
 def test_error_found_at_the_end_is_reported() -> None:
     strict = Policies(truncated_call="error")
     chunks = sent_by(ChatStream, '<tool_call>\n{"na', policies=strict, reason="length")

@@ -1,6 +1,6 @@
 """Common code of the JSON parsers, which could serve as building blocks of a tool-call parser.
 
-They do not support markers. Each parses the JSON of a single call in deltas, and returns the
+These parsers do not support markers. Each parses the JSON of a single call in deltas, and returns the
 value so far after each delta.
 """
 

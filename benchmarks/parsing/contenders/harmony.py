@@ -32,7 +32,7 @@ def _start() -> tuple[Callable[[Any], Any], Callable[[], Any]]:
     process, border = parser.process, _ids("<|start|>")[0]
 
     def feed(ids: list[int]) -> list[tuple[str | None, str | None, str]]:
-        """Return the data that a server must query after each token to have something to send."""
+        """Return the data that a server must query after each token in order to send deltas."""
         found: list[tuple[str | None, str | None, str]] = []
         for token in ids:
             process(token)

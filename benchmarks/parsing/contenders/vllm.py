@@ -53,7 +53,7 @@ def _qwen() -> Any:
     # The parser of llama3_json needs a token that does not occur in these texts.
     markers = sorted({marker for row in MARKERS.values() for marker in row} | {"<|python_tag|>"})
     tokenizer.add_special_tokens({"additional_special_tokens": markers})
-    # As in the server: otherwise the vocabulary is copied for every request.
+    # The server does the same, because otherwise every request would copy the vocabulary.
     return get_cached_tokenizer(tokenizer)
 
 

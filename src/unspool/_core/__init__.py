@@ -1,4 +1,4 @@
 """Core of the library, which converts text or token ids to events and messages.
 
-It imports nothing outside the standard library.
+The core imports only the standard library.
 """

@@ -8,19 +8,20 @@ The end of the head is the *commit point*: once the head has matched, ``CallStar
 never retracted.  At this point ``Machine`` creates an ``OpenCall``, and passes all further input to
 ``OpenCall.read`` until ``has_ended`` is true.
 
-========  ======================================  =================================================
-phase     reads                                   ends when
-========  ======================================  =================================================
-ARGUMENTS the arguments, through a codec          the codec is done (TAIL) or fails (RECOVERY)
-TAIL      closing markers, each of them optional  no further closing marker follows
-RECOVERY      the text after the error                a closing marker, or another call's opening marker
-========  ======================================  =================================================
+=========  ======================================  =====================================================
+phase      reads                                   ends
+=========  ======================================  =====================================================
+ARGUMENTS  the arguments, through a codec          when the codec is done (TAIL) or fails (RECOVERY)
+TAIL       closing markers, each of them optional  when no further closing marker follows
+RECOVERY   the text after the error                at a closing marker, or at the opening marker of a call
+=========  ======================================  =====================================================
 
 All input that is read here becomes part of ``CallArgs`` events, except the closing markers, which become part
 of ``CallEnd``.
 
 In the middle of the arguments, ``source`` is the codec that reads them.  To save time, the machine steps this
-codec directly.  It calls ``resume`` when the codec is done, has failed or has a diagnostic to report.
+codec directly.  When the codec is done, has failed or has a diagnostic to report, the machine calls
+``resume``.
 """
 
 from __future__ import annotations
@@ -81,8 +82,7 @@ class OpenCall:
         :param codec: the codec for the arguments; None if the call has no arguments.
         :param section: the section that began with this call, or None.  If such a call is broken, it ends
             with the closing markers of the section.
-        :param frame: the form of messages with headers, if this call is the body of such a message; else
-            None.
+        :param frame: the form of the message whose body is this call; None if there is no such message.
         :param resync: markers at which a malformed call ends.
         :param repair: true under the policy ``malformed_call="repair"``: add missing closing brackets.
         """
@@ -99,7 +99,7 @@ class OpenCall:
         self._trailing_data_reported = False
         self.phase = ARGUMENTS
         self.has_ended = False
-        """True once the event ``CallEnd`` was emitted."""
+        """True once the event ``CallEnd`` has been emitted."""
         self.closes_section = False
         """True if the call was broken, and the closing markers of its section ended it."""
         self.source: Codec | None = None
@@ -134,8 +134,8 @@ class OpenCall:
             # There is no new input, or `_handle_error` needs more input before it can repair an error.
             codec.text = ""
         else:
-            # If generation was stopped, the end of the input does not end a value: `12` may have been
-            # about to become `123`.  The codec therefore waits, and the call is truncated.
+            # If generation was stopped, the end of the input does not end a value: `12` may be the beginning
+            # of `123`.  The codec therefore waits, and the call is truncated.
             end = codec.step(ledger.buffer, end, final and not ledger.cut_short)
         return self._take_step(codec, end, final)
 
@@ -164,7 +164,7 @@ class OpenCall:
             self.phase = TAIL
             return True
         if not final:
-            # The machine may step the source directly if everything it reads becomes one `CallArgs`.
+            # The machine may step the source directly if all input of a step becomes one `CallArgs`.
             if self._arguments_started and not (ledger.call_is_silent or self._body_is_empty):
                 self.source = codec.source if ledger.in_output else None
             return False
@@ -178,7 +178,7 @@ class OpenCall:
     def _mark_arguments(self, codec: Codec, end: int) -> None:
         """Record where the arguments start and end, in the input that the codec has read up to ``end``.
 
-        Whitespace in front of the arguments is not part of them.
+        Whitespace before the arguments is not part of them.
         """
         ledger = self._ledger
         if isinstance(codec, NamedPayload):
@@ -208,7 +208,7 @@ class OpenCall:
         """Repair arguments that are not well-formed, or declare the call malformed."""
         ledger = self._ledger
         if self._body_is_empty and ledger.position < len(ledger.buffer):
-            # A message with a header may be a call whose body is empty; the call then has no arguments.
+            # The body of a message with a header may be empty; the call then has no arguments.
             if self._resync.literal_at(ledger.buffer, ledger.position):
                 ledger.emit_arguments("{}", 0)
                 self.phase = TAIL
@@ -237,15 +237,15 @@ class OpenCall:
         buffer = ledger.buffer
         at, literal = self._resync.seek(buffer, ledger.position, final)
         end = len(buffer) if at < 0 else at
-        # If the notation is JSON, the client gets the broken JSON exactly as the model wrote it.
+        # If the notation is JSON, the client receives the broken JSON exactly as the model wrote it.
         is_json = self._codec is not None and self._codec.verbatim
         ledger.emit_arguments(buffer[ledger.position : end] if is_json else "", end - ledger.position)
         if not literal:
             if at < 0 and final:
                 self._end("malformed", 0)
             return at < 0 and final
-        # If the call opened a section, its raw text includes the section's opening marker.  It must include
-        # the closing marker as well, so that both markers are there if the raw text becomes content.
+        # If the call opened a section, its raw text includes the section's opening marker.  The raw text may
+        # become content, so it must include the section's closing marker as well.
         of_section = self._section.closers if self._section is not None else ()
         closers = self.frame.ends if self.frame is not None else (*self.form.closers, *of_section)
         if literal not in closers:
@@ -290,8 +290,8 @@ class OpenCall:
     def _closed_early(self, final: bool) -> int:
         """Return ``MATCH`` if the call's object continues after its closing brace.
 
-        The model has closed the object too early, as in ``{...}, "id": 1}``.  The members after the brace
-        would be lost, so the call is malformed.
+        In this case the model has closed the object too early, as in ``{...}, "id": 1}``.  The members after
+        the brace would be lost, so the call is malformed.
         """
         codec = self._codec
         buffer, at = self._ledger.buffer, self._ledger.position
@@ -308,8 +308,8 @@ class OpenCall:
     def _stray_bracket(self, closers: tuple[str, ...], final: bool) -> int:
         """Return the length of a surplus closing bracket at the current position; -1 if more input is needed.
 
-        In a call without closing markers, only a ``}`` is surplus, and only without whitespace in front of
-        it: a ``]`` may close a list of calls, and whitespace may be content.
+        If the call has no closing markers, only a ``}`` directly at the current position is surplus: a ``]``
+        may close a list of calls, and whitespace may be content.
         """
         ledger = self._ledger
         buffer, at = ledger.buffer, ledger.position
@@ -355,12 +355,12 @@ class OpenCall:
 def match_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -> int:
     """Return the index just past the closing markers that start at ``at``; -1 if more input is needed.
 
-    The markers are in the order of ``closers``.  Each may be missing, and may have whitespace in front.
+    The markers are in the order of ``closers``.  Each marker may be missing, and may follow whitespace.
     """
     end = at
     matched = ""
     for closer in closers:
-        if matched.startswith(closer):  # a prefix of the closing marker that was just read
+        if matched.startswith(closer):  # the marker that was just read begins with this one
             continue
         start = skip_whitespace(buffer, at)
         if start - at > BOUND:
@@ -373,5 +373,5 @@ def match_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -
             if not final:
                 return -1
             if start < len(buffer):
-                return len(buffer)  # the input ended inside the closer
+                return len(buffer)  # the input ended inside the closing marker
     return end

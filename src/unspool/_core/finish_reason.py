@@ -7,7 +7,7 @@ from typing import Final
 from ..events import CallEnd, Diagnostic, Event, Finish, FinishReason
 
 _CUT: Final = ("cut_head", "truncated_call")
-"""Diagnostics that report an incomplete call, even if a commit buffer has removed the events of this call."""
+"""Kinds of diagnostics that report an incomplete call.  A commit buffer does not remove these diagnostics."""
 
 
 class FinishRule:
@@ -33,9 +33,9 @@ class FinishRule:
     __slots__ = ("_backend_reason", "_complete", "_cut", "_malformed", "_reports_malformed")
 
     def __init__(self, *, reports_malformed: bool) -> None:
-        """Create an observer that has not seen any event.
+        """Create a rule that has not read any event.
 
-        :param reports_malformed: true if malformed calls are kept among the calls.
+        :param reports_malformed: true under the policy ``malformed_call="call"``.
         """
         self._reports_malformed = reports_malformed
         self._malformed = False

@@ -9,13 +9,12 @@ piece of input is to emit an event whose span is this piece.  The ledger does no
 calls the machine.
 
 A *silent* call is not reported as a call: its input becomes markup or text.  Depending on the policies, a
-call is silent if the request did not offer the called tool, or offered no tools at all.  A call to a
-name in ``null_calls``, which the model uses in order to call nothing, is always silent.
+call is silent if the request did not offer the called tool, or offered no tools at all.  ``null_calls``
+contains names that a model uses to call nothing; a call to such a name is always silent.
 
 ====================  ==================================================================
-``_base``             offset in the output of ``buffer[0]``; below 0 inside the prompt
-``buffer``            input, in which events already account for the part before
-                      ``position``
+``_base``             output offset of ``buffer[0]``; negative inside the prompt
+``buffer``            input; events already account for the part before ``position``
 ``position``          index of the next input to account for; 0 between two feeds
 ``_events``           events since ``begin_feed``
 ``_set_aside``        input that was taken out of the buffer without an event; see
@@ -78,6 +77,7 @@ class Ledger:
         "_last_call",
         "_last_text",
         "_raw",
+        "_reports_late_ids",
         "_search_at",
         "_set_aside",
         "_set_aside_length",
@@ -92,11 +92,19 @@ class Ledger:
         "text_channel",
     )
 
-    def __init__(self, *, base: int, keep_raw: bool, unread_calls: UnreadCalls | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        base: int,
+        keep_raw: bool,
+        reports_late_ids: bool = True,
+        unread_calls: UnreadCalls | None = None,
+    ) -> None:
         """Create an empty ledger.
 
         :param base: the offset of the first input character; below 0 if it belongs to the prompt.
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
+        :param reports_late_ids: emit a diagnostic if the id of a call follows the arguments.
         :param unread_calls: a detector that gets all text.
         """
         self.buffer = ""
@@ -106,6 +114,7 @@ class Ledger:
         self.cut_short = False
         """True once the input has ended because generation was stopped, not because the model finished."""
         self._base: i64 = base
+        self._reports_late_ids: Final = reports_late_ids
         self._events: list[Event] = []
         # Text directly in front of `position`: the pieces not yet searched for unread calls, and the
         # last piece that was.  Both are empty after markup.  Nothing else is done for each piece of text.
@@ -127,9 +136,8 @@ class Ledger:
         self._args_start: i64 = -1  # offset at which the open call's arguments start; -1: not known yet
         self._args_end: i64 = -1
         self._last_call: list[str] = []  # pieces of the last call's raw text
-        # Raw text of the open call.  It arrives in short pieces, and a short Python string takes many times
-        # the memory of its characters.  The pieces are therefore joined into a block after every BLOCK
-        # characters.
+        # Raw text of the open call, in short pieces.  A short Python string takes many times the memory of
+        # its characters, so the pieces are joined into a block after every BLOCK characters.
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []
         self._blocks: list[str] = []
@@ -149,7 +157,7 @@ class Ledger:
         self.cut_short = reason in ("length", "content_filter")
 
     def end_feed(self) -> list[Event]:
-        """Remove the input that was accounted for from the buffer, and return the new events."""
+        """Remove the input before ``position`` from the buffer, and return the new events."""
         if self.position:
             self._base += self.position
             self.buffer = self.buffer[self.position :]
@@ -163,7 +171,7 @@ class Ledger:
         return text
 
     def hold(self, text: str) -> None:
-        """Set the buffer to ``text``, the end of the input whose meaning is still undecided."""
+        """Set the buffer to ``text``, the undecided end of the input."""
         self.buffer = text
 
     def account_text(self, channel: Channel, text: str) -> list[Event]:
@@ -208,7 +216,7 @@ class Ledger:
 
     @property
     def accounted_to(self) -> int:
-        """Offset in the output before which every character is in the span of an event."""
+        """Output offset up to which every character is in the span of an event."""
         return self._base + self.position - self._set_aside_length
 
     @property
@@ -252,7 +260,7 @@ class Ledger:
         self.position = 0
 
     def restore(self) -> None:
-        """Put the input that was set aside back in front of the buffer."""
+        """Put the input that was set aside back at the start of the buffer."""
         text = "".join(self._set_aside)
         self._set_aside.clear()
         self._set_aside_length = 0
@@ -336,7 +344,7 @@ class Ledger:
     # -- calls
 
     def start_call(self, name: str, id: str, length: int, name_start: int, name_end: int) -> None:
-        """Start a call; its beginning up to the commit point is the next ``length`` characters.
+        """Start a call; the next ``length`` characters are its text up to the commit point.
 
         :param name_start: index of the name in the head.
         :param name_end: index just past the name in the head.
@@ -357,7 +365,7 @@ class Ledger:
             )
 
     def _emit_silently(self, raw: str, start: int) -> None:
-        """Account for part of a call that is not reported, as markup or as text."""
+        """Account for part of a silent call, as markup or as text."""
         if self.silent_channel is None:
             self._events.append(Markup("call", raw, start, start + len(raw)))
         elif raw:
@@ -367,7 +375,7 @@ class Ledger:
     def set_last_index(self, index: int) -> None:
         """Set the index of the last call.
 
-        The machine uses this to leave out calls in the prompt from the count.
+        The machine calls this method at the end of the prompt, so that calls in the prompt are not counted.
         """
         self.index = index
 
@@ -449,7 +457,7 @@ class Ledger:
 
         A diagnostic in the middle of the arguments would prevent ``normalise`` from joining the arguments.
         """
-        if self.silent_channel is None:
+        if self.silent_channel is None and (self._reports_late_ids or kind != "late_id"):
             at = max(self._base + at, 0)
             self._deferred.append(Diagnostic(kind, detail, at, at))
 

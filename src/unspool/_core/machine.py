@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 
 ``Machine`` reads one output of a model.  ``feed`` appends a piece of input to the buffer of the ``Ledger``.
-``_read`` then determines what the input in the buffer is, as far as possible, and calls a ledger method for
-each piece, which creates an event.  Input that is still undecided stays in the buffer.
+``_read`` then determines what the input in the buffer is, as far as possible.  For each piece,
+``_read`` calls a ledger method that creates an event.  Input that is still undecided stays in the buffer.
 
 The *head* of a call is everything up to the function's name, or up to the arguments if they follow the name.
 The end of the head is the *commit point* of the call.
@@ -19,8 +19,8 @@ text      no other mode applies                      text of a channel, up to th
                                                      marker of the current ``TextState``
 matching  ``_matcher`` is set                        the input after a marker, to find out
                                                      whether a call or other markup begins
-between   ``_between_calls``, or ``_repetitions``    the input after a call in a section,
-          is not empty                               or directly after the section
+between   ``_between_calls`` is true, or             the input after a call in a section,
+          ``_repetitions`` is not empty              or directly after the section
 arguments,``_call`` is set; these are the phases     the open call, see ``call_reader.py``
 tail,     of the call
 recovery
@@ -34,8 +34,8 @@ Three rules ensure that results do not depend on how the input is chunked, and t
 
 1. A mode consumes only input whose meaning no further input can change, and leaves the rest in the buffer.
    The length of the rest is bounded (``max_pending``).
-2. No event of a call is emitted before its commit point, so that text which merely looks like a call can
-   still become text.  After the commit point, nothing is retracted.
+2. No event of a call is emitted before its commit point, so that input which merely looks like a call
+   can still become text.  After the commit point, nothing is retracted.
 3. Every consumed character is in the span of exactly one event.
 
 ``feed`` has two fast paths, for the most frequent pieces of input: text without a marker, and the middle of
@@ -47,6 +47,7 @@ first fast path, prose takes 3.1 times as long in the interpreter.  Without the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -84,6 +85,11 @@ _STRAY_KINDS: Final[dict[str, MarkupKind]] = {
     "text": "dropped",
 }
 _QUOTES: Final = frozenset("\"'`")
+_INVENTED_CLOSER: Final = re.compile(
+    r"</(?=[\w:.-]*(?:tool|function|invo[kc]|call))[\w:.-]{1,60}>", re.IGNORECASE
+)
+"""Closing tag that is about calls.  Directly after a call, it belongs to a format that the model made up."""
+_INVENTED_CLOSER_BEGINS: Final = re.compile(r"(?:<(?:/[\w:.-]{0,60})?)?\Z")
 # Return values of `_read_marker` and `_match_at`.
 _IS_TEXT: Final = -1
 _NEEDS_MORE: Final = 0
@@ -99,8 +105,10 @@ class Machine:
     """State machine that reads one output."""
 
     __slots__ = (
+        "_after_call",
         "_between_calls",
         "_call",
+        "_call_ends_reasoning",
         "_call_seen",
         "_checks_names",
         "_compiled",
@@ -118,6 +126,7 @@ class Machine:
         "_null_calls",
         "_outer_state",
         "_policies",
+        "_quotation",
         "_reasoning_closed",
         "_remove_calls",
         "_repair",
@@ -160,21 +169,28 @@ class Machine:
         self._declared_only: Final = policies.unknown_tool == "text" and tools.known
         self._drops_unknown: Final = policies.unknown_tool == "drop" and tools.declared
         self._checks_names: Final = tools.declared
-        self._null_calls: Final = compiled.dialect.names.null_calls
+        self._null_calls: Final = compiled.dialect.habits.null_calls
         self._remove_calls: Final = remove_calls
+        id_format = compiled.dialect.id_format
+        # Families with ids of their own write them last in healthy calls, which need no diagnostic.  Only the
+        # stage that waits for the whole call needs it, because the diagnostic contains the id.
+        reports_late_ids = policies.commit == "call" or id_format.native_length is None
         unread_calls = None
         if reports_unread and compiled.has_calls and not tools.refused:
             unread_calls = UnreadCalls(compiled.dialect, tools, policies.calls_in_reasoning == "call")
         self.ledger: Final = Ledger(
-            base=base, keep_raw=keep_raw or bool(compiled.repetitions), unread_calls=unread_calls
+            base=base,
+            keep_raw=keep_raw or bool(compiled.repetitions),
+            reports_late_ids=reports_late_ids,
+            unread_calls=unread_calls,
         )
         """Input buffer, and the events that account for the input."""
-        self._ids: Final = CallIds(compiled.dialect.id_format, new_id, native=policies.call_ids == "native")
-        # Fast path of the next feed: either text of a channel without any of these markers, or a codec.
+        self._ids: Final = CallIds(id_format, new_id, native=policies.call_ids == "native")
+        # Fast path of the next feed: arguments for `_fast_codec`, or text of `_fast_channel` that contains
+        # none of `_fast_markers`.
         self._fast_channel: Channel | None = None
         self._fast_markers = _NO_MARKERS
-        # Character that all of these markers start with; empty if the markers start with different
-        # characters.
+        # First character of all `_fast_markers`; empty if the markers start with different characters.
         self._fast_first_character = ""
         self._fast_codec: Codec | None = None
         # Text outside calls.
@@ -201,6 +217,10 @@ class Machine:
         self._section_text = ""
         self._repetitions: list[str] = []
         self._call_seen = False
+        # Quotation mark in front of a marker that has changed; empty after the quotation has ended.
+        self._quotation = ""
+        self._call_ends_reasoning = False  # the marker of the last call also ends reasoning
+        self._after_call = False  # nothing but whitespace and closing tags has followed the last call
 
     # -- properties of the current state
 
@@ -210,9 +230,9 @@ class Machine:
         if self._call is not None:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
-        in_section = self._between_calls or self._repetitions
-        # There may be no matcher, although the buffer contains a complete marker: the machine may need the
-        # next characters before it creates one.
+        in_section = self._between_calls or self._repetitions or self._after_call
+        # The buffer may contain a complete marker although there is no matcher, because the machine may need
+        # more characters before it creates a matcher.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
@@ -234,7 +254,7 @@ class Machine:
         matcher = self._matcher
         if matcher is not None:
             return None if matcher.envelope is not None and matcher.envelope.awaits_name else 2 * BOUND
-        if self._call is None and not self._between_calls and not self._repetitions:
+        if self._call is None and not (self._between_calls or self._repetitions or self._after_call):
             longest = self._state.markers.longest
             return longest if len(self.ledger.buffer) <= longest else longest + LOOKAHEAD
         return 2 * BOUND
@@ -339,7 +359,7 @@ class Machine:
     def begin_output(self) -> None:
         """Mark the end of the prompt, so that the calls of the output are counted from 0."""
         call = self._call
-        # A complete call without closing markers would otherwise end only with the first input of the output.
+        # End a complete call without closing markers.  Otherwise the output would end this call.
         if call is not None and call.needs_no_closer:
             call.close()
             self._leave_call(call)
@@ -397,7 +417,8 @@ class Machine:
         ledger = self.ledger
         ledger.end_input(reason)
         self._read(final=True)
-        if self._state.channel == "reasoning" and not self._state.body:
+        ended_by_call = self._after_call and self._call_ends_reasoning
+        if self._state.channel == "reasoning" and not (self._state.body or ended_by_call):
             ledger.diagnose("unclosed_reasoning", "the input ended inside reasoning")
         ledger.emit_finish(reason)
         return ledger.end_feed()
@@ -414,8 +435,8 @@ class Machine:
     def _read(self, *, final: bool) -> None:
         """Emit events for as much of the buffer as possible.
 
-        Each branch reads in one mode.  It returns False if it needs more input, and True if the machine may
-        continue in another mode.
+        Each branch reads in one mode.  A branch returns False if it needs more input, and True if the machine
+        may continue in another mode.
 
         :param final: no more input follows, so nothing may stay undecided.
         """
@@ -432,6 +453,8 @@ class Machine:
                 going = self._read_repetition(final)
             elif self._between_calls:
                 going = self._read_between_calls(final)
+            elif self._after_call:
+                going = self._read_after_call(final)
             else:
                 going = self._read_text(self.ledger.position, final)
         self._choose_fast_path()
@@ -443,7 +466,9 @@ class Machine:
         self._fast_channel = None
         state = self._state
         # The first visible text changes the state, so it must not take the fast path.
-        is_text = call is None and self._matcher is None and not (self._between_calls or self._repetitions)
+        in_section = self._between_calls or self._repetitions or self._after_call
+        is_text = call is None and self._matcher is None and not in_section
+        is_text = is_text and not self._quotation  # `_show_text` looks for the end of the quotation
         if is_text and (self._has_visible_text or state.channel == "reasoning"):
             channel = state.channel
             if channel is not None:
@@ -457,8 +482,8 @@ class Machine:
     def _read_text(self, at: int, final: bool) -> bool:
         """Read text up to a marker that begins or ends an element.  The search for markers starts at ``at``.
 
-        The input from the current position up to ``at`` is certainly text.  It is not emitted at once, so
-        that text with many false markers in it still becomes a single event.
+        The input from the current position up to ``at`` is certainly text.  This text is emitted
+        later, so that text with many false markers still becomes a single event.
         """
         ledger = self.ledger
         buffer = ledger.buffer
@@ -483,8 +508,8 @@ class Machine:
             if (literal and self._state.fresh) or not (literal or final):
                 self._show_text(at)
                 if self._state.markers is not markers:
-                    # This was the first visible text.  Markers that are valid only in front of it are
-                    # ordinary text from here on, so search again with the markers of the new state.
+                    # This was the first visible text.  Markers that are valid only before visible
+                    # text are ordinary text from here on, so search again with the markers of the new state.
                     continue
                 if not literal:
                     return False
@@ -521,6 +546,8 @@ class Machine:
             return
         channel = self._state.channel
         text = self.ledger.emit_text(channel, end)
+        if self._quotation and self._quotation in text:
+            self._quotation = ""
         if not self._has_visible_text and channel == "content" and not text.isspace():
             self._note_visible_text()
 
@@ -559,9 +586,10 @@ class Machine:
             self._note_fence(entry)
             return _IS_TEXT
         before = ledger.buffer[at - 1] if at > ledger.position else ledger.last_character
-        quoted = before in _QUOTES and not entry.is_control
+        after_quote = before in _QUOTES
+        quoted = after_quote and not entry.is_control
         if entry.programs and not (entry.starts_with_dropped and self._removes_stray(entry, quoted)):
-            answer = self._match_at(entry, at, quoted, final)
+            answer = self._match_at(entry, at, quoted, after_quote, final)
             if answer != _IS_TEXT:
                 return answer
         if entry.stray and self._removes_stray(entry, quoted):
@@ -574,12 +602,12 @@ class Machine:
     def _content_state(self) -> TextState:
         return self._states.content if self._has_visible_text else self._states.fresh
 
-    def _match_at(self, entry: Entry, at: int, quoted: bool, final: bool) -> int:
+    def _match_at(self, entry: Entry, at: int, quoted: bool, after_quote: bool, final: bool) -> int:
         """Find out whether a call or other markup begins at the marker at index ``at``; if so, start it.
 
         First, the programs that are not allowed at this position are ruled out.  Then ``quick_match`` uses
         the next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
-        created.  It may need more input, and ``_resume_matcher`` then continues it.
+        created.  If the matcher needs more input, ``_resume_matcher`` continues it later.
         """
         ledger = self.ledger
         programs = entry.programs
@@ -587,14 +615,18 @@ class Machine:
             programs = entry.mid_line_programs
             if self._state.channel == "content":
                 self._text_closers |= entry.reasoning_closers
-        if quoted or entry.anchored or entry.at_line:
+        if entry.has_slips and after_quote and not self._quotation:
+            self._show_text(at)
+            self._quotation = ledger.last_character
+        if after_quote or entry.anchored or entry.at_line or (self._quotation and entry.has_slips):
             at_start = (
                 self._state.fresh
                 and not self._has_visible_text
                 and not ledger.buffer[ledger.position : at].strip()
             )
             at_line = entry.at_line and not self._fence and not self._in_mid_line(at)
-            programs = [program for program in programs if program.fits(at_start, at_line, quoted)]
+            in_quotes = after_quote or bool(self._quotation)
+            programs = [program for program in programs if program.fits(at_start, at_line, quoted, in_quotes)]
         end = at + len(entry.literal)
         unescape = self._compiled.unescape
         answer = entry.quick_match(ledger.buffer[end : end + LOOKAHEAD], unescape) if programs else FAIL
@@ -618,7 +650,7 @@ class Machine:
         return _IS_TEXT
 
     def _in_mid_line(self, at: int) -> bool:
-        """Return whether other text precedes index ``at`` in the same line."""
+        """Return whether other text precedes index ``at`` on the same line."""
         ledger = self.ledger
         before = ledger.buffer[at - 1] if at > ledger.position else ledger.last_character
         if not before or before == "\n":
@@ -688,6 +720,9 @@ class Machine:
             if answer == NEED_MORE:
                 if not cut:
                     return NEED_MORE
+                if matcher.program.has_text:  # the text is no marker, so it must not be removed
+                    matcher.reject()
+                    continue
                 answer = matcher.cut_off(ledger.buffer, at)
             if answer == RESTART:
                 ledger.restore()
@@ -727,7 +762,7 @@ class Machine:
         return not self._between_calls or self._section is None or self._section.bare
 
     def _accepts(self, matcher: Matcher) -> bool:
-        """Return whether to accept the beginning of a call that matched, given the tools of the request."""
+        """Return whether to accept the matched beginning of a call, given the tools of the request."""
         program = matcher.program
         if program.action != CALL:
             return self._is_header(matcher) if program.action == FRAME else not matcher.confirmed_by_end
@@ -744,7 +779,10 @@ class Machine:
         matcher.name, matcher.native_id = self._compiled.names.refine(name, tools)
         if tools.declares(matcher.name):
             return True
-        if program.declared or (matcher.envelope is not None and matcher.envelope.only_named):
+        envelope = matcher.envelope
+        if program.declared or (envelope is not None and envelope.only_named):
+            return False
+        if envelope is not None and envelope.is_like_tool and tools.known:
             return False
         return not (program.free_name and not tools.could_be(matcher.name))
 
@@ -760,7 +798,7 @@ class Machine:
     def _suspend(self, matcher: Matcher) -> None:
         """Keep a matcher until more input arrives.
 
-        If it has read a long part of an envelope, set this input aside.
+        If the matcher has read a long part of an envelope, set this part aside.
         """
         self._matcher = matcher
         if matcher.envelope is not None and matcher.offset > BOUND:
@@ -792,7 +830,7 @@ class Machine:
         return self._read_text(self.ledger.position + 1, final)
 
     def _commit(self, matcher: Matcher, answer: int) -> None:
-        """Process the answer ``MATCH`` or ``CUT`` of a matcher at the current position."""
+        """Process the result ``MATCH`` or ``CUT`` of a matcher at the current position."""
         ledger = self.ledger
         if answer == CUT:
             if matcher.cut_in_head:
@@ -824,7 +862,7 @@ class Machine:
             ledger.emit_markup("dropped", matcher.offset)
 
     def _report_cut_head(self, detail: str, end: int) -> None:
-        """Remove an incomplete beginning of a call at the end of the input, up to index ``end``."""
+        """Remove the incomplete beginning of a call, up to index ``end``."""
         self.ledger.diagnose("cut_head", detail)
         self.ledger.emit_markup("cut", end - self.ledger.position)
 
@@ -962,13 +1000,14 @@ class Machine:
             if self._checks_names:
                 self.ledger.diagnose("unknown_tool", name)
             self._show_call_as_text(program)
-        owner = self._compiled.owner_of(form)
-        if program.bare:
-            self.ledger.diagnose("bare_call", "a JSON object without the markers of the dialect")
-        elif owner is not self._compiled:
-            self.ledger.diagnose("other_family_call", owner.dialect.name)
+        if program.slip:
+            self.ledger.diagnose("slip", program.slip)
+        if program.has_text:
+            self._show_text_before_call(matcher, form)
+        self._report_other_form(program, form)
         if form.unnamed:
             self.ledger.diagnose("unnamed_call", self._name_in_head(matcher))
+        self._call_ends_reasoning = form.begins_message
         opened = section if self._section is not section else None
         if opened is not None:
             self._section_text = ""
@@ -996,6 +1035,23 @@ class Machine:
         elif form.payload:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)
+
+    def _show_text_before_call(self, matcher: Matcher, form: CallForm) -> None:
+        """Emit the text between the opening marker of a section and its first call."""
+        ledger = self.ledger
+        start = ledger.position
+        at = ledger.buffer.index(form.opener, start + len(matcher.program.trigger))
+        ledger.emit_markup("call", len(matcher.program.trigger))
+        self._show_text(at)
+        matcher.skip(at - start)
+
+    def _report_other_form(self, program: Program, form: CallForm) -> None:
+        """Report a call that is not in a form of the dialect itself."""
+        owner = self._compiled.owner_of(form)
+        if program.bare:
+            self.ledger.diagnose("bare_call", "a JSON object without the markers of the dialect")
+        elif owner.dialect is not self._compiled.dialect:
+            self.ledger.diagnose("other_family_call", owner.dialect.name)
 
     def _name_span(self, name: str, matcher: Matcher) -> tuple[int, int]:
         """Return the start and end of the name in the matched text; an empty span if there is no name."""
@@ -1047,7 +1103,7 @@ class Machine:
     def _next_programs(self) -> list[Program]:
         """Programs for everything that may follow a call in the open section."""
         section = self._section
-        return [] if section is None else self._compiled.programs.next_in_section[section]
+        return [] if section is None else self._compiled.programs_of(section).next_in_section[section]
 
     def _open_call(
         self,
@@ -1060,12 +1116,12 @@ class Machine:
         """Start reading the arguments of a call.
 
         :param opened: the section that this call opened, or None.
-        :param frame: the form of messages with headers, if the call is the body of such a message; else None.
+        :param frame: the form of the message whose body is this call; None if there is no such message.
         """
         if self._section is None:
             resync = self._compiled.follow.resync
         else:
-            resync = self._compiled.programs.resync[self._section]
+            resync = self._compiled.programs_of(self._section).resync[self._section]
         self._call = OpenCall(
             self.ledger,
             form,
@@ -1084,9 +1140,9 @@ class Machine:
         self._call = None
         self._reasoning_closed = True
         section = self._section
-        # A model that leaves out the opening marker of a section may do so again in front of the next call.
-        # Such a call is recognised only if there was no visible text, so a call without the marker must not
-        # be recorded as visible text.
+        # A model that leaves out the opening marker of a section may do so again before the next call.
+        # A call without this marker is recognised only if there was no visible text, so the call that has
+        # ended must not be recorded as visible text.
         may_be_missing_again = section is not None and section.anchored and bool(section.missing_opener)
         if self._state.channel == "content" and not may_be_missing_again:
             self._note_visible_text()
@@ -1098,6 +1154,7 @@ class Machine:
         if call.closes_section:
             self._section = None
         self._between_calls = self._section is not None and bool(self._next_programs)
+        self._after_call = call.frame is None and not self.ledger.call_is_silent
 
     # -- sections
 
@@ -1182,6 +1239,27 @@ class Machine:
             ledger.emit_markup("dropped", after - ledger.position + length)
         else:
             self._repetitions = []
+        return True
+
+    def _read_after_call(self, final: bool) -> bool:
+        """Remove closing tags of no dialect, such as ``</function_invocation>``, directly after a call."""
+        ledger = self.ledger
+        buffer = ledger.buffer
+        after = skip_whitespace(buffer, ledger.position)
+        if after == len(buffer):
+            if final:
+                self._show_text(after)
+            if final or after - ledger.position <= BOUND:
+                return False
+        elif buffer[after] == "<" and not self._state.markers.literal_at(buffer, after):
+            match = _INVENTED_CLOSER.match(buffer, after)
+            if match is not None:
+                ledger.diagnose("stray_closer", match.group())
+                ledger.emit_markup("call", match.end() - ledger.position)
+                return True
+            if not final and _INVENTED_CLOSER_BEGINS.match(buffer, after):
+                return False
+        self._after_call = False
         return True
 
     def _leave_section(self) -> None:

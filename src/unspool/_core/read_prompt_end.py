@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..dialects._control_token_pattern import CONTROL_TOKEN
+from ..dialects._list_templates_and_markers import turn_markers
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Text
 from ..policies import DEFAULTS
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from .compiler.compiled_dialect import CompiledDialect
 
 _NEAR: Final = 256
-"""Number of characters at the end of a prompt to search first.  The last turn usually begins there."""
+"""Number of final prompt characters or ids that are searched first.  The last turn usually begins there."""
 _FAR: Final = 65536
-"""Number of characters at the end of a prompt to search if the first search has found no turn."""
+"""Number of final prompt characters or ids that are searched if the first search has found no turn."""
 _SAVED: Final = 64
 """Maximum number of saved start states per dialect, and maximum length of a tail whose state is saved."""
 _FRAMING: Final = frozenset(
@@ -50,8 +51,8 @@ _FRAMING: Final = frozenset(
 def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[Event]:
     """Feed the relevant tail of a prompt to a machine, and return the first events of the output.
 
-    These are the events of a call that continues in the output, or the end of reasoning.  The text of the
-    prompt is not part of the output.
+    The result contains the events of a call that continues in the output, or the end of reasoning, but not
+    the text of the prompt.
     """
     saved_starts = compiled.prompt.saved_starts
     start = saved_starts.get(tail) if len(tail) <= _SAVED else None
@@ -92,8 +93,8 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
     Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
-    if dialect.prompt.echo:
-        return "content"  # text from the prompt is added at the start of the output
+    if dialect.habits.echo:
+        return "content"  # the output begins with a copy of text from the prompt
     compiled = compiled_dialect(dialect)
     machine = Machine(
         compiled, as_tools(None), DEFAULTS, base=-len(tail), keep_raw=False, new_id=None, remove_calls=False
@@ -183,12 +184,12 @@ def _last_format_marker(text: str, compiled: CompiledDialect) -> str:
             break
         first = literal
         start = end - len(literal)
-        if literal in compiled.dialect.prompt.turn:
+        if literal in turn_markers(compiled.dialect):
             break  # text before this marker belongs to the previous message
         end = len(text[:start].rstrip())
     if not first:
         return _first_opener(text, prompt.first_openers)
-    # If the sequence starts with a closing reasoning marker, the template wrote reasoning before it.
+    # If the sequence starts with a closing reasoning marker, the template wrote reasoning before this marker.
     for opener, closer in prompt.reasoning_pairs:
         at = text.rfind(opener, 0, start) if first == closer else -1
         if at >= 0 and prompt.markers.seek(text, at + len(opener), True)[0] == start:
@@ -197,10 +198,10 @@ def _last_format_marker(text: str, compiled: CompiledDialect) -> str:
 
 
 def _first_opener(text: str, openers: Sequence[str]) -> str:
-    """Return the words at the end of the text, if they open reasoning at the start of an answer.
+    """Return the words at the end of the text if they open reasoning at the start of an answer, else ``""``.
 
-    A user's message may end with the same words.  They open reasoning only if they directly follow a control
-    token, which starts the answer, or if there is no other text.
+    A user's message may end with the same words.  The words open reasoning only if they directly follow a
+    control token, which starts the answer, or if there is no other text.
     """
     end = len(text.rstrip())
     for opener in openers:
@@ -228,12 +229,12 @@ def _last_header(text: str, compiled: CompiledDialect) -> str:
 
 
 def begins_turn(text: str, compiled: CompiledDialect) -> bool:
-    """Return whether the text, the end of a prompt, certainly contains the beginning of the last turn."""
+    """Return whether this end of a prompt certainly contains the beginning of the last turn."""
     return (_last_turn if compiled.frame is None else _last_message)(text, compiled)[0]
 
 
 def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return whether the text certainly contains the beginning of the last turn, and the turn's text.
+    """Return whether the last turn certainly begins within ``text``; also return the text of this turn.
 
     The text of the turn includes its first marker.
     """
@@ -243,7 +244,7 @@ def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
         at = text.rfind(marker)
         if at >= 0:
             # The marker that begins a turn may also open reasoning or content, so it is part of the turn.
-            is_opener = marker in compiled.dialect.prompt.turn and marker in prompt.markers.literals
+            is_opener = marker in turn_markers(compiled.dialect) and marker in prompt.markers.literals
             boundary = max(boundary, at if is_opener else at + len(marker))
     first, _ = prompt.markers.seek(text, boundary, True)
     begin = skip_whitespace(text, boundary)
@@ -254,7 +255,7 @@ def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
 
 def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
     """Return the index just past the last control token of another dialect; 0 if there is no such token."""
-    # Such a token is usually near the end, so search backwards for its angle or square bracket.
+    # A control token is usually near the end, so search backwards for its angle or square bracket.
     angle, square = text.rfind("<"), text.rfind("[")
     while True:
         at = max(angle, square)
@@ -270,7 +271,7 @@ def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
 
 
 def _last_message(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return whether the last message certainly begins within this text, and the text of this message.
+    """Return whether the last message certainly begins within ``text``; also return this message's text.
 
     The text of the message is an empty string if the message is finished.
     """
@@ -295,7 +296,7 @@ def _last_message(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
             start, opener = at, literal
     rest = text[start + len(opener) :]
     tokens = (match.group() for match in CONTROL_TOKEN.finditer(rest))
-    is_finished = any(marker in rest for marker in (*dialect.stop, *dialect.prompt.turn)) or any(
+    is_finished = any(marker in rest for marker in (*dialect.stop, *turn_markers(dialect))) or any(
         not compiled.prompt.knows(token) for token in tokens
     )
     return is_complete, "" if is_finished else opener + rest

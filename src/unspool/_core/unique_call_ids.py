@@ -17,8 +17,8 @@ class CallIds:
         """Create an empty registry.
 
         :param form: the format of ids in the model's family.
-        :param make: a function that returns a new id, given the function's name and an index; None: generate
-            ids in the format ``form``.
+        :param make: a function that generates an id from the name of the called tool and an index; default:
+            generate ids in the format ``form``.
         :param native: whether to use the ids that the model writes.
         """
         self._accepts: Final = form.accepts
@@ -41,6 +41,5 @@ class CallIds:
             if fresh not in self._taken:
                 self._taken.add(fresh)
                 return fresh
-            # If ids are made from the index alone, the model may have written the same id; try the next
-            # index.
+            # The id may depend only on the index, and the model may have written it; try the next index.
             index += 1

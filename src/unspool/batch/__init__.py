@@ -1,8 +1,8 @@
 """Parsing, rendering and conversion of model outputs in tables.
 
-A bad row does not raise an exception.  In this row, ``ok`` is false, ``error`` contains the error message,
-and ``diagnostics`` contains the parser's diagnostics.  A mistake that affects all rows, such as a missing
-column, raises ``UsageError``.
+A row that cannot be processed does not raise an exception: its ``ok`` is false, its ``error`` contains the
+message, and its ``diagnostics`` contains the parser's diagnostics.  A mistake that affects all rows, such as
+a missing column, raises ``UsageError``.
 
 >>> import pyarrow
 >>> text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
@@ -113,7 +113,7 @@ def convert_batch(
 
 
 def _apply(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
-    """Apply ``work`` to a batch, or to each batch of a table, with the row numbers."""
+    """Call ``work`` with a batch, or with each batch of a table, and with the numbers of the rows."""
     if not isinstance(batch, pa.Table):
         return work(batch, range(row, row + batch.num_rows))
     batches = batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]

@@ -109,7 +109,7 @@ def ok_and_error(errors: Sequence[str | None]) -> list[pa.Array]:
 
 
 def strings(values: Sequence[str | None]) -> pa.Array:
-    """Build a text column; lone surrogates, which Arrow cannot store, are replaced by escape sequences."""
+    """Build a text column; lone surrogates, which Arrow cannot store, are replaced with escape sequences."""
     return array(values, pa.string())
 
 
@@ -117,7 +117,7 @@ def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     """Build a column of any type except text; for text, use ``strings``."""
     try:
         if not values or (values[0] is values[-1] and values.count(values[0]) == len(values)):
-            return _repeated(values, type_)  # repeating a scalar is much faster
+            return _repeated(values, type_)  # much faster than `pa.array`
         column = pa.array(values, type_)
     except UnicodeEncodeError:
         column = pa.array([_escaped(value) for value in values], type_)

@@ -1,4 +1,4 @@
-"""Writing of output files, which get their final names only when they are complete."""
+"""Writing of output files.  A file receives its final name only when it is complete."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ class _ArrowFile:
 class _JsonLinesFile:
     """Writer for JSON lines, one object per row.
 
-    If a column contains JSON text, the represented value is written.  The members of the object in the column
-    ``other`` are added to the row's object.
+    If a column contains JSON text, the value is written, not a string that contains JSON.  The members of
+    the object in the column ``other`` are added to the row's object.
     """
 
     def __init__(self, path: Path, kind: str) -> None:
@@ -183,7 +183,7 @@ def _members(row: dict[str, Any], raw: set[str]) -> Iterator[str]:
 
 
 def _parsed_or_text(text: str) -> Any:
-    """Parse JSON text; return the text itself if it is not JSON, because the input table may be untrusted."""
+    """Parse JSON text; if it is invalid, as may happen in an untrusted table, return the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -27,11 +27,11 @@ from .parse_rows import (
 )
 
 _UNWRITABLE: Final = ("malformed_call", "truncated_call", "cut_head", "cut_marker")
-"""Kinds of diagnostics about incomplete calls or markers, which cannot be converted."""
+"""Kinds of diagnostics about incomplete calls or markers; such an output cannot be converted."""
 
 
 class RowWriter:
-    """Renderer for one message per row, which can check that parsing the text returns the same message."""
+    """Renderer for one message per row; with ``verify``, it checks that parsing restores the message."""
 
     def __init__(
         self, to: str | Dialect, *, verify: bool, keep: Sequence[str] | Literal["all"], name: str = "text"

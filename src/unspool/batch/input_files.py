@@ -1,4 +1,4 @@
-"""Input files: splitting into parts, and reading of the rows.
+"""Splitting of input files into parts, and reading of their rows.
 
 The split depends only on the file and the part size, so every run has the same parts.  A row is identified by
 its input file and its position in that file (the byte offset of its line, or its row number), so its identity
@@ -43,7 +43,7 @@ _FORMATS: Final[dict[str, Format]] = {
     ".ipc": "arrow",
 }
 _MAX_ROWS: Final = 256
-"""Maximum number of rows per batch, which is small because a row may contain a megabyte of text."""
+"""Maximum number of rows per batch; small, because a row may contain a megabyte of text."""
 _MAX_BATCH_BYTES: Final = 4 << 20
 """Maximum total size of the lines in a batch, in bytes."""
 _MAX_LINE_BYTES: Final = 32 << 20
@@ -118,10 +118,10 @@ class Rows(NamedTuple):
 
 
 def find_inputs(paths: Iterable[str]) -> list[Input]:
-    """Return the input files in order; a directory is replaced by all its files that have a known suffix."""
+    """Return the input files in order, including all files in a directory that have a known suffix."""
     found: list[Path] = []
     for name in paths:
-        path = Path(name).absolute()  # absolute, because workers on a cluster have other working directories
+        path = Path(name).absolute()  # workers on a cluster have different working directories
         if path.is_dir():
             found += sorted(one for one in path.iterdir() if _is_input(one))
         elif path.is_file():
@@ -246,7 +246,7 @@ def _common_kind(kinds: set[str]) -> str:
 
 
 def cut(number: int, one: Input, size: int) -> Iterator[Part]:
-    """Yield the parts of an input in order; each part has about ``size`` bytes of the file."""
+    """Yield the parts of an input in order; each part covers about ``size`` bytes of the file."""
     kind, compression = one.suffixes
     if kind != "jsonl":
         return _split_by_weight(number, _weights(one, kind), size)

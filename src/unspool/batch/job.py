@@ -42,7 +42,7 @@ _MAX_ERRORS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a job; most options are one value for all rows, or the name of a column with the values."""
+    """Options of a job; most options are one value for all rows, or a column with one value per row."""
 
     dialect: str = ""
     dialect_column: str = ""
@@ -91,7 +91,7 @@ class Options:
         )
 
     def writer(self, names: Sequence[str]) -> RowWriter | None:
-        """Create the writer for the target dialect; return None if the job does not convert."""
+        """Create the writer for the target dialect; return None if the job only parses."""
         if not self.to:
             return None
         return RowWriter(self.to, verify=self.verify, keep=self._kept(names), name="converted")
@@ -111,7 +111,7 @@ def tokenizer_file(directory: str) -> Path:
     """Return the path of the tokenizer file in a model directory."""
     file = find_tokenizer_file(Path(directory))
     if file is None:
-        raise UsageError(f"{directory} has no tokenizer.json and no tekken.json: pass a model directory")
+        raise UsageError(f"{directory} contains no tokenizer.json or tekken.json: pass a model directory")
     return file
 
 
@@ -134,7 +134,7 @@ class Job:
         return Path(self.out) / DONE / f"{part.name}.json"
 
     def done(self, part: Part) -> Record | None:
-        """Return the record of a finished part; None if the record is missing or a file was changed."""
+        """Return the record of a part, or None if the record is missing or does not match the output file."""
         try:
             record: Record = read_json(self.record(part))
             digest = record.pop("digest")
@@ -249,7 +249,7 @@ class Counts:
         self.slowest = heapq.nlargest(_MAX_SLOWEST, [*self.slowest, *rows])
 
     def merge(self, record: Mapping[str, Any]) -> None:
-        """Add the statistics in the record of a part."""
+        """Add the statistics from the record of a part."""
         self.rows += record["rows"]
         self.bad += record["bad"]
         for total, counts in (
@@ -262,7 +262,7 @@ class Counts:
         self._keep_slowest(tuple(row) for row in record["slowest"])
 
     def stable(self) -> dict[str, Any]:
-        """Return the statistics that are equal in every run of the job, which excludes timings."""
+        """Return the statistics without timings, which differ between runs of the same job."""
         found = {name: value for name, value in asdict(self).items() if name != "slowest"}
         return {
             name: dict(sorted(value.items())) if isinstance(value, dict) else value

@@ -21,7 +21,7 @@ from ..errors import UsageError
 from ..events import FinishReason
 from ..message import Message
 from ..parser import Parser, ToolList, parse
-from ..policies import Policies
+from ..policies import PolicyChoice, as_policies
 from ..tokens import label_tokens
 from ._arrow_columns import decode_column, parsed_arrays, parsed_schema
 from .input_files import other_values
@@ -57,7 +57,7 @@ class RowOptions(TypedDict, total=False):
     """The end of the prompt: text, or token ids if the outputs are token ids."""
     finish_reason: FinishReason | Column | None
     """The reason why generation stopped."""
-    policies: Policies | None
+    policies: PolicyChoice | None
     """The parser's policies."""
     key: str | None
     """The column whose value identifies a row and determines the row's call ids.  By default, call ids are
@@ -94,7 +94,7 @@ class RowError(Exception):
 
 
 class RowReader:
-    """Reader and parser for the rows of batches; the options are checked when it is created."""
+    """Reader and parser for the rows of batches; its constructor checks the options."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RowReader:
         tools: ToolList | Column | None = None,
         prompt: str | Sequence[int] | Column | None = None,
         finish_reason: FinishReason | Column | None = None,
-        policies: Policies | None = None,
+        policies: PolicyChoice | None = None,
         key: str | None = None,
         pad: int | None = None,
         labels: bool = False,
@@ -120,7 +120,7 @@ class RowReader:
         if token_ids and isinstance(prompt, str):
             raise UsageError("the outputs are token ids, so the prompt must be token ids, too")
         if not isinstance(tools, Column):
-            # Check tools for all rows here; otherwise every row would report the same mistake.
+            # If all rows have the same tools, check the tools once, so that a mistake is reported only once.
             tools = None if tools is None else as_tools(tools)
         self.source = token_ids or text
         self.by_ids = bool(token_ids)
@@ -130,7 +130,7 @@ class RowReader:
         self.tools = tools
         self.prompt = prompt
         self.finish_reason = finish_reason
-        self.policies = policies
+        self.policies = as_policies(policies)
         self.key = key
         self.labels = labels
         self.keep = keep
@@ -344,7 +344,7 @@ def _lists(data: pa.Array, name: str) -> list[Any]:
 
 
 def _integers(data: pa.Array) -> memoryview:
-    """Return a view of an integer column without nulls, but without ``to_numpy``, which needs NumPy."""
+    """Return a view of an integer column that has no nulls; ``to_numpy`` would need NumPy."""
     width = data.type.bit_width // 8
     formats = _UNSIGNED if pa.types.is_unsigned_integer(data.type) else _SIGNED
     start, end = data.offset * width, (data.offset + len(data)) * width
@@ -394,7 +394,8 @@ def kept_columns(
     twice = [name for name in kept if name in schema.names]
     if twice:
         raise UsageError(
-            f"the result would have {', '.join(map(repr, twice))} twice: keep other columns, or pass prefix="
+            f"the input already has columns named {', '.join(map(repr, twice))}: "
+            "omit them from keep=, or pass prefix="
         )
     return kept
 
@@ -402,7 +403,7 @@ def kept_columns(
 def append_columns(
     batch: pa.RecordBatch, names: Iterable[str], schema: pa.Schema, arrays: Sequence[pa.Array]
 ) -> pa.RecordBatch:
-    """Return a batch that contains the names columns, followed by the new columns."""
+    """Return the columns ``names`` of a batch, followed by the new columns, as a new batch."""
     old = [_column(batch, name) for name in names]
     if not old and not batch.schema.metadata:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)

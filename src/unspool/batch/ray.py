@@ -29,7 +29,7 @@ def parse_dataset(dataset: Any, dialect: str | Dialect | Column, **options: Unpa
 
     if not options.get("key"):
         raise UsageError(
-            "rows on a cluster have no row numbers for deriving call ids: pass key= with the name of a column"
+            "call ids cannot be derived from row numbers on a cluster: pass key= with the name of a column"
         )
     return dataset.map_batches(
         parse_batch, fn_args=(dialect,), fn_kwargs=dict(options), batch_format="pyarrow", zero_copy_batch=True
@@ -37,7 +37,7 @@ def parse_dataset(dataset: Any, dialect: str | Dialect | Column, **options: Unpa
 
 
 class Cluster:
-    """Workers on a Ray cluster; each part is a task, which Ray runs again if the node fails."""
+    """Workers on a Ray cluster; each part is a task, which Ray runs again if its node fails."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -67,7 +67,7 @@ class Cluster:
         return done[0]
 
     def record(self, handle: Any) -> Record:
-        """Return the record of a finished part, or raise the error that stopped it."""
+        """Return the record of a finished part, or raise the error that stopped its processing."""
         record: Record = self._ray.get(handle)
         return record
 

@@ -121,7 +121,7 @@ def run_job(job: Job, workers: Workers, on_progress: Callable[[Outcome], None]) 
 
 
 def _parts(job: Job, outcome: Outcome) -> Iterator[Part]:
-    """Yield the parts of all inputs; if one cannot be read, store the error and continue with the next."""
+    """Yield the parts of all inputs; if an input cannot be read, store the error and skip the input."""
     for number, one in enumerate(job.inputs):
         try:
             yield from cut(number, one, job.options.part_size)

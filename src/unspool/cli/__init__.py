@@ -1,7 +1,7 @@
 """The ``unspool`` command.
 
-The command needs only the standard library.  With rich installed, it formats its output on a terminal.  If
-the user makes a mistake, the command prints one line to stderr and exits with code 2.
+The command needs only the standard library.  If rich is installed, output on a terminal is
+formatted.  If the user makes a mistake, the command prints one line to stderr and exits with code 2.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .output import visible_output
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the ``unspool`` command, and return its exit code."""
     _never_fail_to_encode()
-    # argparse may colour its help, so do not escape the help.
+    # The help may contain argparse's colour codes, which must not be escaped.
     options = command_line().parse_args(arguments)
     with visible_output():
         return _run(options)

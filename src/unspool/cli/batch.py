@@ -256,17 +256,17 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
 
 
 def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return a dialect for all rows and an empty string, or an empty string and the column of dialects."""
+    """Return the dialect of all rows and the column of dialects; one of the two is empty."""
     try:
         return find(name).name, ""
     except UnknownDialect as error:
         if name in columns:
             return "", name
-        raise UsageError(f"{error}; there is no column {name!r}, either") from error
+        raise UsageError(f"{error}; there is also no column {name!r}") from error
 
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return JSON tools for all rows and an empty string, or an empty string and the column of tools."""
+    """Return the tools of all rows as JSON and the column of tools; at least one of the two is empty."""
     from ..batch.parse_rows import RowError, parse_tools
 
     if not name or name in columns:
@@ -294,7 +294,7 @@ class Progress:
             self._write(0.0, "")
 
     def __call__(self, outcome: Outcome) -> None:
-        """Update the line; called after each part."""
+        """Update the line after a part."""
         if not self._shown:
             return
         rows, weight = outcome.counts.rows, outcome.weight

@@ -80,7 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     export = commands.add_parser("export", help="write the cases as JSON Lines", description=_export.__doc__)
     _add_selection(export)
-    export.add_argument("--schema", action="store_true", help="write the JSON schema of a case instead")
+    export.add_argument(
+        "--schema", action="store_true", help="write the JSON Schema of a case instead of the cases"
+    )
     export.set_defaults(conformance=_export)
 
 
@@ -97,7 +99,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="only scenarios with this name or group, or a pattern such as 'order/*-call'; may be repeated",
+        help="only scenarios with this name, group or pattern (such as 'order/*-call'); may be repeated",
     )
 
 
@@ -154,7 +156,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    """List the scenarios. With --dialect, also show why a scenario does not apply to the dialect."""
+    """List the scenarios. With --dialect, show why a scenario does not apply to the dialect."""
     from ..conformance.scenarios import GROUPS, capabilities_of, select
 
     group = ""

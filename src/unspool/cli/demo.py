@@ -34,7 +34,7 @@ Kind: TypeAlias = Literal["reasoning", "content", "call", "markup"]
 
 
 class ShownCall:
-    """A call as far as it has arrived."""
+    """The part of a call that has arrived so far."""
 
     __slots__ = ("arguments", "name", "status")
 
@@ -53,7 +53,7 @@ class Show:
         self.raw = ""
         """The input so far."""
         self.decided = 0
-        """The number of input characters that the events so far cover."""
+        """The number of input characters that the emitted events cover."""
         self.spans: list[tuple[Kind, int, int]] = []
         """Kind, start and end of each part of the input, as reported by events."""
         self.reasoning = ""
@@ -211,7 +211,7 @@ _MARKS: Final = {
 def play_live(samples: Sequence[SampleOutput], speed: float) -> None:
     """Show parsed outputs on the terminal.
 
-    Enter skips to the end of an output or to the next output, and q quits.
+    The Enter key skips to the end of the output or to the next output.  The Q key quits.
     """
     try:
         from rich.console import Console

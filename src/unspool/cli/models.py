@@ -11,7 +11,8 @@ from pathlib import Path
 from .._core.explain_dialect import explain, hold_back, kind, markers
 from .._core.terminal_escaping import visible
 from ..dialects import Dialect, list_dialects
-from ..errors import UnknownDialect, UsageError
+from ..errors import UnknownDialect
+from . import infer_dialect
 from .help import CommandParser
 from .output import print_page, print_rows, terminal, to_json
 
@@ -32,15 +33,19 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
 
-    dialects = commands.add_parser("dialects", description=_dialects.__doc__)
-    dialects.add_argument(
+    dialects = commands.add_parser("dialects", description="List dialects, or infer a new one.")
+    dialects.default_command = "list"
+    actions = dialects.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    listed = actions.add_parser("list", help="list dialects (default)", description=_dialects.__doc__)
+    listed.add_argument(
         "model",
         nargs="?",
         metavar="NAME",
-        help="model name, or the start of one: show only the dialects of matching models",
+        help="model name or its beginning; show only the dialects of matching models",
     )
-    dialects.add_argument("--json", action="store_true", help="print JSON")
-    dialects.set_defaults(run=_dialects)
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(run=_dialects)
+    infer_dialect.add_command(actions)
 
     explained = commands.add_parser("explain", description=_explain.__doc__)
     explained.add_argument("dialect", metavar="DIALECT", help="name or alias of a dialect, or a model's name")
@@ -54,7 +59,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
     template.description = _export_template.__doc__
     template.add_argument("dialect", metavar="DIALECT", help="name or alias of the dialect")
     template.add_argument(
-        "--anchor", default="", metavar="TEXT", help="text in the prompt that starts the model's turn"
+        "--anchor", default="", metavar="TEXT", help="text that starts the model's turn in the prompt"
     )
     template.add_argument("--into", metavar="DIR", help="model directory to write the template into")
     template.set_defaults(run=_export_template)
@@ -68,7 +73,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
 def _dialects(options: argparse.Namespace) -> int:
     """List all dialects, one per line; in a pipe, columns are separated by tabs.
 
-    With a model's name, or the start of a name, list only the dialects of matching models, with reasons.
+    With a model's name or its beginning, list only the dialects of matching models, and the reasons.
     """
     if options.model is not None:
         return _list_models(options.model, as_json=options.json)
@@ -145,22 +150,12 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _detect(options: argparse.Namespace) -> int:
     """Print the dialect of a model and the evidence; the exit code is 1 if the dialect is unknown."""
-    from ..dialects.model_names import known_model
     from ..models.detection.detect_dialect import detect_dialect
     from ..models.doctor.report import detection_page
     from ..models.sources import find_source
     from ..models.sources.special_tokens import load_vocabulary
 
-    try:
-        model = find_source(options.source)
-    except UsageError as error:
-        known = known_model(options.source)
-        if known is None:
-            raise
-        raise UsageError(
-            f"{error}. Its name suggests the dialect {known.dialect.name}: "
-            f"run `unspool dialects {options.source}` for the reason"
-        ) from error
+    model = find_source(options.source)
     model = replace(model, vocabulary=load_vocabulary(model))
     found = detect_dialect(model)
     if options.json:
@@ -189,7 +184,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _export_template(options: argparse.Namespace) -> int:
     """Print the response template of a dialect, or write it into a model's tokenizer_config.json.
 
-    Transformers, vLLM and SGLang can use the template.  With --into, print the template that was replaced.
+    Transformers, vLLM and SGLang can use the template.  With --into, print the previous template, if any.
     """
     from ..models.convert.to_response_template import install_template, to_response_template
 
@@ -203,7 +198,7 @@ def _export_template(options: argparse.Namespace) -> int:
 
 
 def _export_dialects(options: argparse.Namespace) -> int:
-    """Print all dialects as JSON, or the JSON Schema, for programs in other languages."""
+    """Print all dialects as JSON, or the JSON Schema of a dialect, for programs in other languages."""
     from ..dialects import dialect_schema, dialect_to_json
 
     found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]

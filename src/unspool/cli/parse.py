@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from .._core.schema.tools import Tools, as_tools
 from ..errors import UsageError
 from ..events import Event
 from ..message import Message
@@ -39,8 +40,8 @@ def add_arguments(parse: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Parse an output and print the message as JSON. With --events, print the events instead."""
-    tools = None if options.tools is None else _read_tools(options.tools)
+    """Parse an output and print it as a JSON message. With --events, print each event as it arrives."""
+    tools = None if options.tools is None else read_tools(options.tools)
     parser = Parser(
         options.dialect,
         tools=tools,
@@ -64,17 +65,22 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_tools(name: str) -> list[dict[str, object]]:
-    """Read a list of tools from a JSON file; ``Parser`` checks the tools later."""
+def read_tools(name: str) -> Tools:
+    """Read a list of tools from a JSON file."""
+    text = "".join(_read(name))
     try:
-        value = json.loads("".join(_read(name)))
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
     if isinstance(value, dict):
         value = value.get("tools")
     if not isinstance(value, list):
         raise UsageError(f"{name} must contain a list of tools, or an object with 'tools'")
-    return value
+    try:
+        return as_tools(value)
+    except UsageError as error:
+        fault = str(error).partition(";")[0]
+        raise UsageError(f"{name}: {fault}; expected the list of tools of a request") from error
 
 
 def _read(name: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Conformance suite for tool call parsers, with tests of every dialect and of many ways to split outputs.
+"""Conformance suite for tool call parsers.  It tests every dialect and many ways to split outputs.
 
 ``unspool conformance run`` tests a parser.  The plug-in ``unspool.conformance.pytest_plugin`` tests a parser
 within another project's test suite.  Both are described in ``docs/conformance.md``.  In Python:
@@ -62,12 +62,11 @@ _MODULES: Final = {
     "scenarios": ("cases",),
     "external_program": ("Program",),
 }
-"""Mapping from each module to its public names, which are imported on first use. Names of ``case_format`` are
-imported at once."""
+"""Public names, keyed by module. Public names that are not listed here are in ``case_format``."""
 
 
 def __getattr__(name: str) -> object:
-    # Submodules are imported on first use, because most commands of the command line do not need them.
+    # Submodules are imported on first use, because most commands do not need them.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = next((module for module, names in _MODULES.items() if name in names), "case_format")

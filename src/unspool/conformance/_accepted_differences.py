@@ -5,7 +5,7 @@ parser's answer matches the changed case, the report names the policy and does n
 in whitespace, in the formatting of JSON, in generated ids and in finish reasons (which many parsers leave to
 their servers) are never faults by themselves.
 
-These exceptions do not apply to unspool itself, which must follow its own policies.
+Policy differences do not apply to unspool itself, which must follow its own policies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .scenarios.dialect_capabilities import reasoning_markers
 
 @dataclass(frozen=True, slots=True)
 class PolicyDifference:
-    """Policy of other parsers that the suite accepts."""
+    """Policy that other parsers follow and that the suite accepts."""
 
     reason: str
     """Description of the policy, as shown in reports."""
@@ -40,7 +40,7 @@ class PolicyDifference:
 
 
 def find_reason(case: TestCase, stream: DecodedStream) -> str:
-    """Return the reasons why a different answer is acceptable; empty if it is not acceptable."""
+    """Return the reasons for accepting a different answer, or an empty string if there is no such reason."""
     for reason, variant in [("", case), *_variants(case)]:
         reasons = [_accepted_reason(difference) for difference in differences(variant, stream)]
         if all(reasons):
@@ -224,7 +224,7 @@ def _keep_calls_in_reasoning(case: TestCase) -> TestCase | None:
 
 
 def _start_with_reasoning(case: TestCase) -> TestCase | None:
-    """Expect that text before reasoning is reasoning, as in some parsers if reasoning is enabled."""
+    """Expect that text before reasoning becomes reasoning; some parsers do this if reasoning is enabled."""
     order = list(case.expected_order)
     first = next((n for n, part in enumerate(order) if _is_reasoning(part)), 0)
     if not any(map(_is_content, order[:first])):
@@ -240,7 +240,7 @@ def _is_reasoning(part: Part) -> bool:
 
 
 def _keep_markers_as_text(case: TestCase) -> TestCase | None:
-    """Expect that reasoning markers are content, as in some parsers if reasoning is disabled."""
+    """Expect that reasoning markers become content; some parsers do this if reasoning is disabled."""
     stray = "closer of reasoning in text" in case.scenario_name or "opener of reasoning" in case.scenario_name
     if not stray or case.expected_tools_called or case.expected_reasoning:
         return None

@@ -44,7 +44,7 @@ DifferenceClass: TypeAlias = Literal[
     "match", "error", "merge", "loss", "leak", "arguments", "order", "whitespace", "finish"
 ]
 CLASSES: Final[tuple[DifferenceClass, ...]] = get_args(DifferenceClass)
-"""All classes: first ``match``, then the others from the worst to the least severe."""
+"""All classes: first ``match``, then the others from most to least severe."""
 
 
 def worse(one: str, other: str) -> str:
@@ -77,7 +77,7 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
     actual = stream.message
     alignment = _CallAlignment(case, actual)
     all_differences = [*alignment.differences]
-    # For each unfinished part: True if the parser returned it as a call.
+    # True for each unfinished part that the parser returned as a call.
     sent_as_calls = dict(alignment.sent_as_calls)
     order: list[tuple[Channel | Literal["call"], str]] = []
     for channel in get_args(Channel):
@@ -95,7 +95,7 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
         )
     finish = case.expected_finish_reason
     if finish == "stop" and actual.finish_reason == "tool_calls" and any(sent_as_calls.values()):
-        finish = "tool_calls"  # correct, because the client has received a part of a malformed call
+        finish = "tool_calls"  # accepted, because the client has received a part of a malformed call
     if actual.finish_reason is not None and finish is not None and actual.finish_reason != finish:
         all_differences.append(
             Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}")
@@ -119,8 +119,8 @@ class _CallAlignment:
     def __init__(self, case: TestCase, message: ExtractedToolCallInformation) -> None:
         self.differences: list[Difference] = []
         self.sent_as_calls: dict[int, bool] = {}
-        """For each unfinished part, by its index in the expected order: True if the parser returned this part
-        as a call."""
+        """True if the parser returned an unfinished part as a call, keyed by the part's index in the expected
+        order."""
         calls = list(message.tool_calls)
         parts = [
             (number, part)
@@ -205,7 +205,7 @@ def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
 
 
 def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
-    """Return whether a client could run the call with other arguments than the model wrote.
+    """Return whether a client could run the call with arguments that the model did not write.
 
     Clients treat empty arguments as an empty object.
     """
@@ -219,8 +219,8 @@ def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
 def json_value(text: str) -> tuple[str, object]:
     """Parse JSON text to a value that can be compared strictly.
 
-    The values of 1, 1.0, "1" and true are all different, and so are objects with another order of keys. Text
-    that is not JSON equals only the same text.
+    For example, 1, 1.0, "1" and true have four different values. Objects with the same members in a different
+    order are also different. Text that is not JSON equals only the same text.
     """
     try:
         # Numbers are compared as text, because floats would lose digits, and Python refuses to parse an
@@ -244,7 +244,7 @@ class _Number(str):
 
 
 def _with_types(value: Any) -> object:
-    """Add the types of all members to a value, because Python's ``==`` ignores them (``1 == True``)."""
+    """Add the types of all members to a value, because Python's ``==`` ignores types (``1 == True``)."""
     if isinstance(value, _Number):
         return ("number", _normalize_number(value))
     if isinstance(value, (list, tuple)):
@@ -253,7 +253,7 @@ def _with_types(value: Any) -> object:
 
 
 def _normalize_number(text: str) -> str:
-    """Normalize a number: ``1.50`` equals ``1.5``, ``1e2`` equals ``1E+2``, an integer stays an integer."""
+    """Normalize a number: ``1.50`` equals ``1.5``, ``1e2`` equals ``1E+2``; an integer stays an integer."""
     if re.fullmatch(r"-?\d+", text):
         return text
     mantissa, _, exponent = text.lower().partition("e")

@@ -1,4 +1,4 @@
-"""Decoder that assembles a parser's deltas to a message, as a strict client would.
+"""Decoder that assembles a parser's deltas into a message, as a strict client would.
 
 The deltas are decoded by ``unspool.wire.ChatStreamDecoder`` and must follow its rules. A parser is not a
 server, so this module adds the fields that a server would add: the role, the types of calls, missing ids, and
@@ -44,7 +44,7 @@ class DecodedStream:
 
 
 def decode_stream(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> DecodedStream:
-    """Decode deltas to a message; raise ``ProtocolError`` if a strict client would reject the stream."""
+    """Decode deltas into a message; raise ``ProtocolError`` if a strict client would reject the stream."""
     client = ChatStreamDecoder(check_json=False)  # arguments are checked later, in the comparison
     client.feed({"role": "assistant"})
     opened: set[int] = set()

@@ -1,7 +1,7 @@
 """Rulings: cases in which unspool deliberately differs from the expected result of a scenario.
 
 A ruling is a permanent decision, unless it is marked as a *defect*, which is a known fault that has yet to be
-fixed. All differences without an entry are failures. The tests also check that every entry is still needed.
+fixed. All differences without an entry are failures. The tests check that every entry is still needed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Shrinking of a failing case, which is a search for the smallest case that fails in the same way.
 
 The text of a case cannot be shortened directly, because the expected result of the shorter text would be
-unknown. Instead, the search makes the *scenario* smaller: it removes a part, or shortens a text or an
+unknown. The search therefore makes the *scenario* smaller: it removes a part, or shortens a text or an
 argument, and then renders the output and the expected result again. Finally, it joins chunks as long as the
 case still fails in the same way.
 """

@@ -143,7 +143,7 @@ class DeltaMessage:
 
     @property
     def empty(self) -> bool:
-        """True if the delta has no text and no calls."""
+        """True if the delta contains neither text nor calls."""
         return not (self.content or self.reasoning or self.tool_calls)
 
 
@@ -247,7 +247,7 @@ class ExtractedToolCallInformation:
 class TestCase:
     """One model output, the request for this output, and the expected message."""
 
-    __test__: ClassVar = False  # prevents pytest from collecting this class because of its name
+    __test__: ClassVar = False  # otherwise pytest would collect this class because of its name
 
     scenario_name: str
     """Name of the scenario, without the dialect, such as ``order/reasoning-text-call``."""
@@ -278,7 +278,7 @@ class TestCase:
     finish_reason: FinishReason = "stop"
     """Reason why generation stopped, as reported by the backend."""
     n: int = 1
-    """Number of choices. Several choices have the same output, and their chunks are interleaved."""
+    """Number of choices. All choices have the same output, and their chunks are interleaved."""
     rule: str = ""
     """Description of the rule from which the expected result follows."""
 

@@ -83,7 +83,7 @@ TIME_LIMIT: Final = 30.0
 
 
 class Program:
-    """Adapter for a parser in an external program, which is started when it is first used."""
+    """Adapter for a parser in an external program; the program is started on first use."""
 
     def __init__(self, command: Sequence[str], *, time_limit: float = TIME_LIMIT) -> None:
         """Store the command, which is run without a shell, and the time limit for each answer."""

@@ -43,7 +43,7 @@ class ParserFailed(UnspoolError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Information for a parser before the first chunk."""
+    """Information that a parser receives before the first chunk."""
 
     dialect: str
     """unspool's name of the dialect."""
@@ -198,7 +198,7 @@ def from_factory(path: str) -> InProcess:
 
 
 class UnspoolSession:
-    """Session that uses unspool in the same way as a server."""
+    """Session that uses unspool in the same way as a server does."""
 
     def __init__(self, request: Request) -> None:
         self.finish_reason: str | None = None
@@ -244,7 +244,7 @@ def _plain_parser(request: Request) -> Parser:
 
 
 def _planned_parser(request: Request) -> Parser:
-    """Create a parser for a request that forces a call, perhaps as JSON from guided decoding."""
+    """Create a parser for a request that forces a call; the call may be guided JSON."""
     body: Json = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": list(request.tools),

@@ -69,8 +69,7 @@ class Tally:
 
     passed: int = 0
     policy: int = 0
-    """Number of cases in which the parser differs from the expected result, but follows an equally valid
-    policy."""
+    """Number of cases in which an equally valid policy explains the difference from the expected result."""
     known: int = 0
     """Number of known faults of unspool; 0 for other parsers."""
     failed: int = 0

@@ -33,7 +33,7 @@ One JSON object::
 
 A *cell* is the combination of a parser, a dialect and a group. A cell counts cases, not runs; a case passes
 if it passes in every chunking. ``cells`` contains all cells. ``results`` has an entry for every case that did
-not pass. To give every cell of the report an example, it also has the first passed case of each cell. The
+not pass. ``results`` also has the first passed case of each cell, as an example for the report. The
 classes in ``class`` and ``chunkings`` are those of ``_compare.CLASSES``. Texts longer than ``MAX_CHARACTERS``
 are abbreviated in the middle.
 """

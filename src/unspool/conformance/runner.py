@@ -27,11 +27,11 @@ from .result_format import FORMAT, abbreviate, abbreviate_list
 from .scenarios import GROUPS, Inapplicable, cases
 
 BATCH: Final = "batch"
-"""Name of the non-streaming mode, in which the parser gets the complete output at once."""
+"""Name of the non-streaming mode, in which the parser receives the complete output at once."""
 ALL_CHUNKINGS: Final = (BATCH, *CHUNKINGS)
 """All chunkings, including the non-streaming mode."""
 DEFAULT_CHUNKINGS: Final = tuple(chunking for chunking in ALL_CHUNKINGS if chunking != "two")
-"""All chunkings except ``two``, because it needs up to a hundred runs per case."""
+"""All chunkings except ``two``, which needs up to a hundred runs per case."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class CaseResult:
     worst: Run | None = None
     """The run that determined the status of the case; for a passed case, the first run."""
     chunkings: dict[str, str] = field(default_factory=dict)
-    """Mapping from the name of each chunking to the class of its difference."""
+    """Class of the difference for each chunking, keyed by the name of the chunking."""
     reason: str = ""
     """Reason for the status: a ruling, a policy difference or an unsupported feature."""
     minimal: tuple[TestCase, Chunks] | None = None
@@ -184,7 +184,7 @@ def _is_worse(run: Run, previous: Run) -> bool:
 
 
 def _shift_cuts(chunks: Chunks, offset: int) -> Chunks:
-    """Move all chunk boundaries by ``offset`` characters, which differs between the choices of a request."""
+    """Move all chunk boundaries by ``offset`` characters; each choice of a request has its own offset."""
     if not offset:
         return chunks
     text = "".join(chunks)

@@ -4,10 +4,9 @@ Built-in dialects and those of other packages (entry points of the group ``unspo
 loaded in the same way: from a module or an object that provides ``Dialect`` values.  Nothing is
 imported before the first lookup.
 
-The registry is thread-safe.  There is one lock for each of the two sources, which is held while the
-modules of the source are imported: the first thread loads the source, and other threads wait.  Another
-lock protects the tables.  It is never held during an import, because the import may call
-:func:`register` itself.
+The registry is thread-safe.  Each of the two sources has a lock: the first thread holds the lock while it
+imports the source, and other threads wait.  Another lock protects the tables.  No thread holds this lock
+during an import, because the import may call :func:`register` itself.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class _RunOnce:
 
 
 def plain_name(name: str) -> str:
-    """Return a name in lower case with ``_`` in place of ``-`` and spaces, the form for comparing names."""
+    """Return a name in the form for comparisons: in lower case, with ``_`` in place of ``-`` and spaces."""
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
@@ -88,9 +87,19 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     return _register(dialect, replace=replace)
 
 
+def check_declaration(dialect: Dialect) -> None:
+    """Raise ``SpecError`` if a dialect cannot be registered, because of its name or its request facts."""
+    if "+" in dialect.name:
+        raise SpecError(
+            f"dialect {dialect.name!r}: a name must not contain '+', which combines two dialects, as in "
+            "'hermes+kimi': choose another name"
+        )
+    check_facts(dialect, facts_of(dialect))
+
+
 def _register(dialect: Dialect, *, replace: bool = False) -> Dialect:
+    check_declaration(dialect)
     facts = facts_of(dialect)
-    check_facts(dialect, facts)
     name = plain_name(dialect.name)
     global _changes  # noqa: PLW0603 - one registry per process
     with _tables:
@@ -163,13 +172,14 @@ def _register_all(source: object, name: str, add: Callable[[Dialect], Dialect]) 
     found = [value for value in values if isinstance(value, Dialect)]
     if not found:
         raise SpecError(
-            f"entry point {name!r} of group {GROUP!r} has no Dialect: refer to a Dialect, or to a module"
+            f"entry point {name!r} of group {GROUP!r} provides no Dialect: refer to a Dialect, or to a "
+            "module that contains one"
         )
     return [add(dialect) for dialect in found]
 
 
 def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
-    r"""Return the dialect that has this name or alias.
+    r"""Return the dialect that has this name or alias, or the dialect of the model with this name.
 
     If the dialect has variants for different vocabularies, ``tokenizer`` selects the variant.  A name of the
     form ``tools+reasoning`` combines the calls of one dialect with the reasoning of another, like the two
@@ -177,11 +187,18 @@ def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
 
     >>> get_dialect("qwen25").name
     'hermes'
+    >>> get_dialect("Qwen/Qwen3-8B").name
+    'hermes'
     >>> get_dialect("llama3_json+deepseek_r1").reasoning[0]
     '<think>\n{text}\n</think>\n\n'
     """
     if not isinstance(name, str):
         raise UsageError(f"a dialect name must be a string, got {type(name).__name__}")
+    return registered_dialect(name, tokenizer) if "+" in name else find(name, tokenizer)
+
+
+def registered_dialect(name: str, tokenizer: AnyTokenizer | None = None) -> Dialect:
+    """Return the dialect with this name, as ``get_dialect`` does, but without looking for names of models."""
     calls, plus, reasoning = name.partition("+")
     found = _named(calls, (_dialects, _aliases, _reasoning))
     if plus:
@@ -208,9 +225,7 @@ def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
                 return found
     near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
     hint = (
-        f"did you mean {', '.join(dict.fromkeys(near))}?"
-        if near
-        else "unspool.list_dialects() returns all of them"
+        f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "`unspool dialects` lists all of them"
     )
     raise UnknownDialect(f"no dialect {name!r}: {hint}")
 
@@ -227,7 +242,7 @@ def _found(name: str, changes: int) -> Dialect:
     """
     del changes
     try:
-        return get_dialect(name)
+        return registered_dialect(name)
     except UnknownDialect:
         names = [*_dialects, *_aliases, *_reasoning]
         if not _MODEL_NAME.fullmatch(name) or difflib.get_close_matches(plain_name(name), names, 1, 0.9):
@@ -286,7 +301,7 @@ def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
         name=f"{calls.name}+{reasoning.name}",
         family=changed(calls.family, variants=()),
         reasoning=reasoning.reasoning,
-        prompt=changed(calls.prompt, echo=reasoning.prompt.echo),
+        habits=changed(calls.habits, echo=reasoning.habits.echo),
         request=facts,
     )
 
@@ -316,8 +331,13 @@ def facts_of(dialect: Dialect) -> RequestFacts:
 @lru_cache(maxsize=256)
 def ends_of_turn(dialect: Dialect) -> frozenset[str]:
     """Return the markers that end the model's turn in a dialect."""
-    eos = facts_of(dialect).eos if dialect.request is not None else ()
+    eos = end_tokens(dialect, facts_of(dialect)) if dialect.request is not None else ()
     return frozenset((*dialect.stop, *eos))
+
+
+def end_tokens(dialect: Dialect, facts: RequestFacts) -> tuple[str, ...]:
+    """Return the tokens that end a turn, according to the request facts of a dialect."""
+    return dialect.stop if facts.eos is None else facts.eos
 
 
 def checkpoint(name: str) -> tuple[str, Thinking] | None:
@@ -330,14 +350,14 @@ def checkpoint(name: str) -> tuple[str, Thinking] | None:
 
 
 def role_markers() -> frozenset[str]:
-    """Return the texts with which the prompts of all families end."""
+    """Return all texts with which a prompt of any family may end."""
     return _role_markers(_changes)
 
 
 @lru_cache(maxsize=1)
 def _role_markers(changes: int) -> frozenset[str]:
     del changes
-    known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
+    known = {marker for dialect in list_dialects() for marker in dialect.prompt.ends}
     return frozenset(known).union(
         ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")
     )

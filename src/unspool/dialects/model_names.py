@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import UnknownDialect
 from ._declaration import Dialect
-from ._registry import get_dialect, list_dialects
+from ._registry import list_dialects, registered_dialect
 
 _WORDS: Final = re.compile(r"[^\W\d_]+|\d+(?:\.(?:\d+|\*))*")
 
 _VERSION: Final = re.compile(r"(?<=\d)_(\d)(?!\d)")
-"""The underscore in a version such as ``qwen3_5``, which means 3.5."""
+"""Pattern of the underscore in a version such as ``qwen3_5``, which means 3.5."""
 
 
 class NamedModel(NamedTuple):
@@ -47,7 +47,7 @@ def words(name: str) -> tuple[str, ...]:
 
 def known_model(name: str) -> NamedModel | None:
     """Look up a model by name; return None if the name does not imply a dialect."""
-    # The publisher may also contain a declared name, so the name without its publisher comes first.
+    # The publisher may also contain a declared name, so the name without the publisher is tried first.
     for text in dict.fromkeys((name.rpartition("/")[2], name)):
         matches = list(_declared_names_in(words(text)))
         if matches:
@@ -78,7 +78,7 @@ def models_like(name: str) -> list[NamedModel]:
 
 def dialect_of(name: str) -> NamedModel:
     """Return the dialect with this name or alias."""
-    dialect = get_dialect(name)
+    dialect = registered_dialect(name)
     why = "this is its name" if name == dialect.name else f"{name} is one of its aliases"
     return NamedModel(name, dialect.family.models, dialect, why)
 

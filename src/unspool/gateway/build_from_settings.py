@@ -28,7 +28,7 @@ from .upstreams.replay import ReplayUpstream
 
 
 async def build(settings: Settings) -> Gateway:
-    """Build a gateway, start its upstreams and its store, and return it."""
+    """Return a new gateway whose upstreams and store have been started."""
     resolved = await asyncio.to_thread(resolve_sources, settings)
     settings = resolved.settings
     for note in resolved.notes:

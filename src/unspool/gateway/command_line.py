@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from typing import Final
 
 from ..errors import UsageError
-from .settings import PREFIX, Settings, from_text, help_texts, load_settings
+from .settings import PREFIX, Settings, advice_for, from_text, help_texts, load_settings
 
 FLAGS: Final = {
     "upstream": "KIND",
@@ -25,9 +25,9 @@ FLAGS: Final = {
     "api_keys": "KEY,..",
     "log_level": "LEVEL",
 }
-"""Settings that have a command-line flag, with the placeholder for the flag's value in the help text.
+"""Settings that have a command-line flag, each with the placeholder for its value in the help text.
 
-``--set`` changes all other settings.
+A setting without a flag can be changed with ``--set``.
 """
 
 
@@ -58,10 +58,11 @@ class _ValueReader:
         self.__name__ = "value"  # argparse shows this name in its error messages
 
     def __call__(self, text: str) -> object:
+        flag = _flag(self._name)
         try:
-            return from_text(self._name, text, _flag(self._name))
-        except UsageError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
+            return from_text(self._name, text, flag)
+        except UsageError as error:  # argparse names the flag
+            raise argparse.ArgumentTypeError(str(error).removeprefix(f"{flag}: ")) from error
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
@@ -74,9 +75,16 @@ def read_settings(options: argparse.Namespace) -> Settings:
     for text in options.set:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
-        if not equals or name not in setting_names:
-            raise UsageError(f"--set {text}: expected NAME=VALUE with a name from --list-settings")
+        if not equals:
+            raise UsageError(f"--set {text}: expected NAME=VALUE")
+        if name not in setting_names:
+            raise UsageError(f"--set {text}: unknown setting {name!r}{advice_for(name, setting_names)}")
         values[name] = from_text(name, value, f"--set {name}")
+    source = options.source or ""
+    if source.endswith(".toml"):
+        raise UsageError(
+            f"{source} is a file with settings, not a model: use `unspool serve --config {source}`"
+        )
     settings = load_settings(values, config=options.config)
     if not any(one.source for one in settings.each()):
         return settings

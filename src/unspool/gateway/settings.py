@@ -8,14 +8,14 @@ is ``model_dir``, the environment variable is ``UNSPOOL_MODEL_DIR``, and the fla
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from ..errors import UsageError
+from ..errors import UsageError, suggestion
 from ..policies import Policies
 from ..wire import OPTION_VALUES, WireOptions
 
@@ -37,7 +37,7 @@ _MODEL_IDENTITY: Final = (
     "template",
     "file",
 )
-"""Settings that identify one model.  A model's table does not inherit them from the top level."""
+"""Settings that identify one model.  A model's table does not inherit these settings from the top level."""
 _MODEL_SETTINGS: Final = (
     *_MODEL_IDENTITY,
     "upstream",
@@ -242,20 +242,15 @@ class Settings:
 
         Chat upstreams may have removed the markers of a call, so a call without markers counts by default.
         """
-        choices = {name: value for name, value in self.policies.items() if name not in OPTION_VALUES}
-        if self.upstream == "chat":
-            choices.setdefault("bare_calls", "alone")
-        return Policies.from_mapping(choices)
+        usual = {"bare_calls": "alone"} if self.upstream == "chat" else {}
+        return _parser_policies({**usual, **self.policies})
 
     def wire_options(self) -> WireOptions:
         """Return the encoder options from the setting ``policies``.
 
         A preset in this setting selects both the parser policies and the encoder options.
         """
-        names = ("preset", *OPTION_VALUES)
-        return WireOptions.from_mapping(
-            {name: value for name, value in self.policies.items() if name in names}
-        )
+        return _wire_options(self.policies)
 
     def shown(self) -> dict[str, object]:
         """Return the settings that differ from their defaults, with secrets hidden, for the log."""
@@ -270,6 +265,17 @@ class Settings:
                 for one in self.each()
             }
         return out
+
+
+def _parser_policies(choices: Mapping[str, str]) -> Policies:
+    return Policies.from_mapping(
+        {name: value for name, value in choices.items() if name not in OPTION_VALUES}
+    )
+
+
+def _wire_options(choices: Mapping[str, str]) -> WireOptions:
+    names = ("preset", *OPTION_VALUES)
+    return WireOptions.from_mapping({name: value for name, value in choices.items() if name in names})
 
 
 def is_loopback(host: str) -> bool:
@@ -340,6 +346,10 @@ def _from_file(path: str, hints: Mapping[str, object]) -> dict[str, object]:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
+    model = data.get("model")
+    if isinstance(model, dict):
+        name = next(iter(model), "NAME")
+        raise UsageError(f"{path}: [model.{name}]: did you mean [models.{name}]?")
     out = _table(data, hints, f"{path}: ", tuple(hints))
     if "models" in out:
         out["models"] = _models(out["models"], hints, path)
@@ -353,9 +363,34 @@ def _table(
     for key, value in data.items():
         name = key.replace("-", "_")
         if name not in allowed:
-            raise UsageError(f"{place}unknown setting {key!r}")
+            raise UsageError(f"{place}unknown setting {key!r}{advice_for(name, allowed)}")
         out[name] = _typed(name, value, hints[name], f"{place}{key}")
+        _check_names(name, out[name], f"{place}{key}")
     return out
+
+
+def advice_for(name: str, allowed: Iterable[str]) -> str:
+    """Return the end of the error message for an unknown setting: the setting that was probably meant."""
+    if name in help_texts():
+        return ": it applies to the whole gateway, so set it outside [models.NAME]"
+    return suggestion(name, allowed) or "; `unspool serve --list-settings` lists all of them"
+
+
+def _check_names(name: str, value: object, place: str) -> None:
+    """Raise an error if a setting names a dialect or a policy that does not exist.
+
+    :param place: the key, variable or flag of the setting, for the error message.
+    """
+    try:
+        if name == "dialect" and value != "auto":
+            from ..planning import plan  # imported only if needed, because the import is slow
+
+            plan(str(value), {"messages": [{"role": "user", "content": ""}]})
+        elif name == "policies" and isinstance(value, Mapping):
+            _parser_policies(value)
+            _wire_options(value)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from error
 
 
 def _models(tables: object, hints: Mapping[str, object], path: str) -> dict[str, dict[str, object]]:
@@ -368,7 +403,7 @@ def _models(tables: object, hints: Mapping[str, object], path: str) -> dict[str,
 
 
 def _typed(name: str, value: object, hint: object, place: str) -> object:
-    """Convert a value from the TOML file to the type of its setting; raise an error if the types differ."""
+    """Convert a value from the TOML file to its setting's type; raise an error if this is not possible."""
     origin = get_origin(hint)
     if origin is Literal and value in get_args(hint):
         return value
@@ -381,7 +416,7 @@ def _typed(name: str, value: object, hint: object, place: str) -> object:
         return tuple(value)
     if isinstance(value, dict) and isinstance(_default_of(name), dict):
         return value
-    raise UsageError(f"{place} = {value!r}: {_expected(hint)}")
+    raise UsageError(f"{place} = {value!r}: {_expected(hint)}{_engine_advice(name, value)}")
 
 
 def _default_of(name: str) -> object:
@@ -397,10 +432,25 @@ def _expected(hint: object) -> str:
     return f"expected {names.get(hint, 'a table')}"  # type: ignore[call-overload]
 
 
+def _engine_advice(name: str, value: object) -> str:
+    """Return the end of the error message for an ``upstream`` that is the name of an engine."""
+    if name != "upstream" or value not in get_args(EngineName) or value == "auto":
+        return ""
+    return f"; {value} is an engine: set engine to {value}, and upstream to completions or chat"
+
+
 def from_text(name: str, text: str, place: str | None = None) -> object:
-    """Convert text from the environment or from a flag to the value of a setting."""
+    """Convert text from the environment or from a flag to the value of a setting.
+
+    :param place: the variable or the flag, for error messages.
+    """
+    value = _converted(name, text, place or name)
+    _check_names(name, value, place or name)
+    return value
+
+
+def _converted(name: str, text: str, place: str) -> object:
     hint = get_type_hints(Settings)[name]
-    place = place or name
     # Do not drop an empty key, which may come from an unset variable: if the list of keys became empty, the
     # gateway would accept every client.
     if name == "api_keys" and not all(map(str.strip, text.split(","))):
@@ -434,7 +484,7 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
         return dict(_pair(part, place) for part in text.split(",") if part.strip())
     else:
         return text
-    raise UsageError(f"{place}={text!r}: {_expected(hint)}")
+    raise UsageError(f"{place}={text!r}: {_expected(hint)}{_engine_advice(name, text)}")
 
 
 def _pair(text: str, place: str) -> tuple[str, object]:

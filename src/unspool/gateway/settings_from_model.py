@@ -37,7 +37,7 @@ _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "ollama": ("ollama", "Ollama"),
     "openai": ("openai", "an unknown engine"),
 }
-"""The name of each detected engine in the settings, and its name in notes to the user."""
+"""For each detected engine: its name in the settings, and its name in notes to the user."""
 _KINDS: Final = {
     "gguf": "a GGUF file",
     "hub": "a model in the Hugging Face cache",

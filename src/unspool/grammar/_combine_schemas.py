@@ -31,7 +31,7 @@ def _as_names(types: object) -> list[str]:
 
 
 def intersect(one: Mapping[str, Any], other: Schema) -> Schema:
-    """Return a schema for the values that satisfy both schemas; False if their types exclude every value."""
+    """Return a schema for the values that satisfy both schemas; False if the schemas share no type."""
     if isinstance(other, bool):
         return one
     if not one:
@@ -51,7 +51,7 @@ def merge_into(out: dict[str, Any], schema: Mapping[str, Any]) -> bool:
     """Add the keywords of ``schema``, except ``allOf`` and ``$defs``, to ``out``.
 
     New properties are added to ``out["properties"]`` in place, because copying would be slow for many
-    schemas.  Returns False, and adds nothing, if no type satisfies both schemas.
+    schemas.  If no type satisfies both schemas, add nothing and return False.
     """
     if "type" in out and "type" in schema:
         types = _shared_types(_as_names(out["type"]), _as_names(schema["type"]))

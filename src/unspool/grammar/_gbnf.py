@@ -50,7 +50,7 @@ def expand_rules(root: Node) -> dict[str, Node]:
 
 
 class _Expansion:
-    """Converter that replaces nodes that GBNF cannot express directly with references to new rules."""
+    """Converter for nodes that GBNF cannot express directly; references to new rules replace these nodes."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules

@@ -209,7 +209,7 @@ def up_to(end: str, without: Iterable[str] = ()) -> Node:
 
 
 def literal_prefix(node: Node) -> str:
-    """Return the longest fixed text that begins every text of a node; empty if there is none."""
+    """Return the longest fixed text with which every text of a node begins; it may be empty."""
     if isinstance(node, Exact):
         return node.text
     if isinstance(node, Seq) and node.parts:

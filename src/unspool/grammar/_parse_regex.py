@@ -2,7 +2,7 @@ r"""Parser that turns the regular expressions of JSON schemas into grammar nodes
 
 The parser supports literals, sets, groups, alternatives, repetition, and anchors at both ends.  A grammar
 cannot express lookaround, word boundaries or backreferences (``(?=``, ``\b``, ``\1``).  A pattern that uses
-one of them is not enforced.
+one of these features is not enforced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ._nodes import (
 from ._text_excluding_markers import EVERYTHING, char_set
 
 MOST: Final = 256
-"""Maximum count of a repetition.  Engines reject much larger counts, so a larger maximum is not enforced."""
+"""Maximum count of a repetition.  Engines reject much larger counts, so larger counts are not enforced."""
 _DEEPEST: Final = 32
 """Maximum nesting of groups."""
 _HEAVIEST: Final = 4096
@@ -58,14 +58,14 @@ FORMATS["date-time"] = f"{FORMATS['date']}T{FORMATS['time']}"
 
 
 class UnsupportedPattern(Exception):
-    """Raised for a pattern that a grammar cannot express."""
+    """Error for a pattern that a grammar cannot express."""
 
 
 def parse_pattern(pattern: str) -> Node:
     """Return a node for the strings that match a regular expression of a JSON schema.
 
     In JSON Schema, a pattern may match any part of a string.  So if a pattern has no ``^``, any text may come
-    before the match; if it has no ``$``, any text may follow.
+    before the match; if a pattern has no ``$``, any text may follow.
     """
     reader = _PatternParser(pattern)
     opening = NOTHING if reader.take("^") else Repeat(Chars(EVERYTHING))

@@ -1,4 +1,4 @@
-"""Functions that the model may call: all functions among a request's tools, or a named one."""
+"""Functions that the model may call: all functions among a request's tools, or one named function."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Function:
 def read_functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
     """Return the functions among the tools of a request.
 
-    A function that declares no parameters accepts none.  A function with
+    A function that declares no parameters accepts no arguments.  A function with
     ``strict: false`` accepts arbitrary parameters.
     """
     declared = list(tools)

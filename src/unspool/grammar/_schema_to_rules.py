@@ -123,7 +123,7 @@ class JsonValues:
         return seq('"', Repeat(character, least, most), '"')
 
     def matching(self, node: Node) -> Node:
-        """Return the node for a string with a text that ``node`` allows."""
+        """Return the node for a string whose text is one that ``node`` allows."""
         return seq('"', apply_escapes(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
 
     def other_key(self, names: frozenset[str]) -> Node:
@@ -285,8 +285,8 @@ class JsonValues:
     ) -> Node:
         """Return the node for the members of an object, without the braces.
 
-        :param key: returns the node for a declared key.
-        :param other_key: returns the node for any key that is not declared.
+        :param key: function that returns the node for a declared key.
+        :param other_key: function that returns the node for any key that is not declared.
         :param colon: the node between a key and its value.
         """
         required = frozenset(schema.get("required", ()))
@@ -320,7 +320,7 @@ class JsonValues:
         """
         tail: list[Node] = [Repeat(seq(self.comma, extra))] if extra != NOTHING else []
         heads: list[Node] = [optional(extra, *tail)] if extra != NOTHING else []
-        # The required member that may begin the object: the first one in a run of required members.
+        # the required member with which the object may begin: the first of several consecutive ones
         needed: Node | None = None
         needed_tail = 0  # number of nodes in ``tail`` that come after ``needed``
         for member, required in reversed(pairs):
@@ -469,7 +469,7 @@ def _implied_type(schema: Mapping[str, Any]) -> str:
 
 
 def count_bounds(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
-    """Return the values of the keywords ``low`` and ``high``; ``high`` is None if missing or too large."""
+    """Return the values of the keywords ``low`` and ``high``; a missing or very large ``high`` is None."""
     least, most = schema.get(low), schema.get(high)
     least = least if isinstance(least, int) and least > 0 else 0
     most = most if isinstance(most, int) and most <= MOST else None

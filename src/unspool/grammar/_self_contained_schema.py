@@ -28,7 +28,7 @@ def self_contained(
     In the copy, every type has its name in JSON Schema. Other spellings that the parser accepts, such as
     ``str`` or ``nullable``, are replaced.
 
-    :param root: the document to which the references belong; None if that is the schema itself.
+    :param root: the document to which the references belong; None if this document is the schema itself.
     :param prefix: a prefix for the names of the copied definitions.
 
     >>> self_contained({"items": {"$ref": "#/definitions/A"}, "definitions": {"A": {"type": "int"}}})
@@ -56,7 +56,7 @@ class _SchemaCopier:
     def copy_definitions(self) -> None:
         """Copy the definitions to which the copied schemas refer.
 
-        This is a loop, because recursion over a long chain of definitions could overflow the stack.
+        The method uses a loop, because recursion over a long chain of definitions could overflow the stack.
         """
         while self._deferred:
             name, reference = self._deferred.pop()
@@ -123,7 +123,7 @@ class _SchemaCopier:
 
 
 def _valid_schemas(alternatives: Iterable[object]) -> list[object]:
-    """Return the valid schemas among a union's alternatives; as in the parser, invalid ones are ignored."""
+    """Return a union's alternatives without invalid schemas, which the parser ignores, too."""
     return [schema for schema in alternatives if isinstance(schema, (bool, Mapping))]
 
 

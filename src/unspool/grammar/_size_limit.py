@@ -17,7 +17,7 @@ from ..errors import UsageError
 LARGEST: Final = 500_000
 """Maximum number of parts (values, members, alternatives) of a grammar.
 
-This is enough for an enum of 100,000 values, or for 10,000 tools.
+A grammar of this size is enough for an enum of 100,000 values, or for 10,000 tools.
 """
 DEEPEST: Final = 100
 """Maximum nesting of objects and arrays in the JSON of a schema."""
@@ -26,7 +26,7 @@ DEEPEST_TAGS: Final = DEEPEST // 2
 
 
 class GrammarTooLarge(UsageError):
-    """Raised for a grammar with more than ``LARGEST`` parts."""
+    """Error for a grammar with more than ``LARGEST`` parts."""
 
 
 class Budget:

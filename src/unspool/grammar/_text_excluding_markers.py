@@ -72,7 +72,7 @@ def add_text_rules(
             target = next(suffix for suffix in _suffixes(state + char) if suffix in states)
             if target:
                 targets.setdefault(target, []).append(char)
-        # All other characters lead back to the start state, which stands for no part of a marker.
+        # All other characters lead back to the start state, because no marker begins or continues with them.
         special = char_set(char for members in targets.values() for char in members)
         options.append(seq(Chars(intersection(plain, complement(special))), Ref(names[""])))
         if escape != NOTHING:

@@ -20,15 +20,15 @@ from ._neutralise import neutralise
 Api: TypeAlias = Literal["chat", "messages", "responses"]
 
 MAX_QUOTED: Final = 2000
-"""Maximum number of characters that the messages quote from all calls of the output together."""
+"""Maximum number of characters that the messages quote from all calls of the output in total."""
 _EXCERPT: Final = 80
-"""Maximum number of characters to quote in front of an error."""
+"""Maximum number of characters to quote before an error."""
 _NOT_RUN: Final = "This call was not run, because another call has an error. Repeat this call, too."
-"""Result of a call that could have been run."""
+"""Result for a call that has no error."""
 _MAX_NAMES: Final = 20
 """Maximum number of tool names in a message."""
 _FAULTS: Final = ("malformed_call", "truncated_call", "cut_head", "unknown_tool")
-"""Kinds of diagnostics of calls that may be missing from the message, so that they cannot have a result."""
+"""Kinds of diagnostics about calls that the message may not contain; such calls cannot have a result."""
 
 
 def feedback(
@@ -36,9 +36,9 @@ def feedback(
 ) -> list[dict[str, Any]]:
     """Return the messages to append to a conversation, so that the model corrects its calls.
 
-    The first message is the failed turn.  It is followed by a result for each call or, if the turn contains
-    no calls, by a user message.  Each result says what is wrong: a syntax error and its position, a tool that
-    does not exist and the names that are similar, or an argument that does not fit the schema.  The list is
+    The first message is the failed turn.  The next messages are the results of the calls or, if the turn
+    contains no calls, a user message.  Each result says what is wrong: a syntax error (with its position), a
+    tool that does not exist (with similar names), or an argument that does not fit the schema.  The list is
     empty if all calls can be run.
 
     All APIs require arguments to be an object, so the arguments of a broken call become an object with their
@@ -46,7 +46,7 @@ def feedback(
     Neither the quotations nor the text of the turn contain control tokens or markers of the dialect; the
     arguments of complete calls stay as they are.
 
-    :param message: the model's output, from ``parse`` or from ``Message.from_chat`` and its siblings.
+    :param message: the model's output, from ``parse``, ``Message.from_chat`` or a similar method.
     :param dialect: the dialect of the model.
     :param tools: the tools of the request; None if they are not known.
     :param api: the API of the conversation: ``chat``, ``messages`` or ``responses``.

@@ -1,6 +1,6 @@
 """Conversion of parser events to the deltas that an engine's server sends.
 
-A server sends one delta per step and cannot retract a delta.  Two rules follow, as in ``unspool.wire``:
+A server sends one delta per step and cannot retract a delta.  Therefore, as in ``unspool.wire``:
 
 * whitespace that is part of the output format is left out;
 * if a call that the client has already seen turns out to be malformed or truncated, an invalid ending is

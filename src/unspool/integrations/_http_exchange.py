@@ -1,11 +1,9 @@
-"""Repair of one HTTP exchange with a server that leaves markup in the text, without any I/O.
+"""Repair of HTTP exchanges with a server that leaves markup in the text.
 
-The transports in ``httpx.py`` and ``httpx2.py`` move the bytes; this module decides what to do with them:
+The transports in ``httpx.py`` and ``httpx2.py`` do all I/O.  An exchange has these steps:
 
-1. ``Reading.open()`` plans a request and returns the exchange.  It returns None if the response must not
-   change.
-2. ``Exchange.request_body`` is sent to the server.  It differs from the client's request body only if an
-   engine is set.
+1. ``Reading.open()`` plans a request and returns the exchange, or None if the response must not change.
+2. ``Exchange.request_body`` is sent to the server.  If no engine is set, this body is the client's own.
 3. ``Exchange.read_whole()`` or ``Exchange.stream()`` repairs a response with the status 200.
 """
 
@@ -179,7 +177,7 @@ class Exchange:
         )
 
     def read_whole(self, data: bytes) -> tuple[int, bytes]:
-        """Return the status and the body for a response that is not streamed."""
+        """Return the status and the repaired body of a response that is not streamed."""
         try:
             body = json.loads(data)
         except (ValueError, RecursionError):
@@ -214,14 +212,14 @@ class StreamRepair:
         self._surrogates = SurrogateJoiner()
 
     def feed(self, data: bytes) -> bytes:
-        """Return the repaired events for more bytes of the server's stream."""
+        """Read more bytes of the server's stream, and return the repaired events."""
         try:
             return b"".join(map(self._read, self._events.feed(data)))
         except ProtocolError as error:
             return self._fail(error)
 
     def finish(self) -> bytes:
-        """Return the events that were held back, at the end of the server's stream."""
+        """End the stream, and return the events that were held back."""
         out = b"".join(map(self._read, self._events.finish()))
         if not self._ended:
             self._ended = True

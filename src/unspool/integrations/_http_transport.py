@@ -7,11 +7,11 @@ The libraries httpx and httpx2 have the same interface, but each one accepts onl
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ..dialects import Dialect
 from ..errors import UsageError
-from ..policies import Policies
+from ..policies import Policies, PolicyChoice, as_policies
 from ._http_exchange import EngineName, Exchange, Reading, StreamRepair, api_of, error_body
 
 Wrapped = TypeVar("Wrapped")
@@ -60,8 +60,15 @@ class AsyncRepairedStream:
         await self._response.aclose()
 
 
-_POLICIES: Final = Policies(bare_calls="alone")
-"""Default policies.  The server may have removed the markers of a call that begins the answer."""
+def _with_bare_calls(choice: PolicyChoice | None) -> Policies:
+    """Return policies; a mapping or the name of a preset that says nothing of bare calls accepts them.
+
+    The server may have removed the markers of a call that begins the answer.
+    """
+    if isinstance(choice, Policies):
+        return choice
+    named = {"preset": choice} if isinstance(choice, str) else choice or {}
+    return as_policies({"bare_calls": "alone", **named})
 
 
 class BaseRepairingTransport(Generic[Wrapped]):
@@ -79,7 +86,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
         *,
         template: str | None = None,
         engine: EngineName | None = None,
-        policies: Policies = _POLICIES,
+        policies: PolicyChoice | None = None,
     ) -> None:
         """Create a transport.
 
@@ -88,10 +95,10 @@ class BaseRepairingTransport(Generic[Wrapped]):
         :param template: the model's chat template, from which the dialect is detected; only with ``"auto"``.
         :param engine: the engine of the server: ``vllm``, ``sglang`` or ``llamacpp``.  The transport then
             adds the request fields that make the engine leave all markup in the text; without an engine,
-            it does not change requests.
-        :param policies: the policies for the parsers; by default, those with ``bare_calls="alone"``.
+            the transport does not change requests.
+        :param policies: the policies for the parsers.  The default of ``bare_calls`` is ``alone``.
         """
-        self._reading = Reading.create(dialect, template, engine, policies)
+        self._reading = Reading.create(dialect, template, engine, _with_bare_calls(policies))
         self._inner: Any = self._default() if wrap is None else wrap
 
     def _open(self, request: Any, body: bytes) -> Exchange | Any | None:

@@ -11,7 +11,7 @@ from ..dialects import list_dialects
 DETECTED: Final = "unspool"
 """The parser name for which the dialect is detected from the model's chat template and tokenizer."""
 REPLACE: Final = "UNSPOOL_REPLACE"
-"""The environment variable with the engine's own parser names that unspool replaces, or ``all``."""
+"""Environment variable that lists the engine's own parser names to replace; ``all`` replaces all of them."""
 
 
 def parser_names() -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Transports that put the parser between an httpx client and a server that leaves markup in the text.
 
-In responses of ``*/chat/completions`` and ``*/messages``, streamed or not, reasoning and tool calls are then
-in their own fields.  Everything else passes unchanged.  An SDK that accepts an httpx client therefore needs
-no gateway.  For an SDK that uses httpx2, use ``unspool.integrations.httpx2``.
+In responses of ``*/chat/completions`` and ``*/messages``, streamed or not, the parser moves reasoning and
+tool calls to their own fields.  Everything else passes unchanged.  An SDK that accepts an httpx client
+therefore needs no gateway.  For an SDK that uses httpx2, use ``unspool.integrations.httpx2``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class _AsyncStream(AsyncRepairedStream, httpx.AsyncByteStream):
 class Transport(RepairingTransport[httpx.BaseTransport], httpx.BaseTransport):
     """Transport for ``httpx.Client``.
 
+    >>> import httpx
     >>> client = httpx.Client(transport=Transport("hermes"))
     """
 
@@ -43,6 +44,7 @@ class Transport(RepairingTransport[httpx.BaseTransport], httpx.BaseTransport):
 class AsyncTransport(AsyncRepairingTransport[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport):
     """Transport for ``httpx.AsyncClient``.
 
+    >>> import httpx
     >>> client = httpx.AsyncClient(transport=AsyncTransport("hermes"))
     """
 

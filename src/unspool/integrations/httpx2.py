@@ -1,8 +1,8 @@
 """Transports that put the parser between an httpx2 client and a server that leaves markup in the text.
 
-In responses of ``*/chat/completions`` and ``*/messages``, streamed or not, reasoning and tool calls are then
-in their own fields.  Everything else passes unchanged.  An SDK that accepts an httpx2 client therefore needs
-no gateway.  For an SDK that uses httpx, use ``unspool.integrations.httpx``.
+In responses of ``*/chat/completions`` and ``*/messages``, streamed or not, the parser moves reasoning and
+tool calls to their own fields.  Everything else passes unchanged.  An SDK that accepts an httpx2 client
+therefore needs no gateway.  For an SDK that uses httpx, use ``unspool.integrations.httpx``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class _AsyncStream(AsyncRepairedStream, httpx2.AsyncByteStream):
 class Transport(RepairingTransport[httpx2.BaseTransport], httpx2.BaseTransport):
     """Transport for ``httpx2.Client``.
 
+    >>> import httpx2
     >>> client = httpx2.Client(transport=Transport("hermes"))
     """
 
@@ -43,6 +44,7 @@ class Transport(RepairingTransport[httpx2.BaseTransport], httpx2.BaseTransport):
 class AsyncTransport(AsyncRepairingTransport[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport):
     """Transport for ``httpx2.AsyncClient``.
 
+    >>> import httpx2
     >>> client = httpx2.AsyncClient(transport=AsyncTransport("hermes"))
     """
 

@@ -37,7 +37,7 @@ def parse_tool_ids(
     tokenizer: AnyTokenizer,
     prompt_ids: Ids | None = None,
 ) -> tuple[dict[str, Any], list[int]]:
-    """Parse the token ids of a response; return a dictionary as from ``parse_tools``, and the loss mask.
+    """Parse the token ids of a response; return the same dictionary as ``parse_tools``, and the loss mask.
 
     The mask contains 1 for every token that the model generated, and 0 for all other tokens.
     """

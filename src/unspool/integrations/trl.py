@@ -1,4 +1,4 @@
-"""Response parsing for TRL, which is attached to the tokenizer.
+"""Response parser for TRL; the function ``attach`` adds the parser to a tokenizer.
 
 This module was tested with TRL 1.16.0 (``trl/chat_template_utils.py``).  If a tokenizer has a
 ``response_template``, TRL's trainers call ``tokenizer.parse_response`` with the sampled ids, the prompt's ids

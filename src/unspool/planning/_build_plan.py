@@ -26,7 +26,7 @@ from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects import Dialect, Mode, RequestFacts, checkpoint, facts_of, find, get_dialect, plain_name
 from ..errors import UsageError
-from ..policies import DEFAULTS, Policies
+from ..policies import PolicyChoice, as_policies
 from ._context import PlanContext
 from ._decide_end_tokens import decide_eos, warn_about_stops
 from ._decide_output_start import decide_start, parser_prompt
@@ -57,7 +57,7 @@ def plan(
     constraints: Collection[str] = _CONSTRAINTS,
     tool_continuation_reasoning: ToolContinuation = "prompt",
     eos_token_ids: int | Iterable[int] | None = None,
-    policies: Policies = DEFAULTS,
+    policies: PolicyChoice | None = None,
     facts: RequestFacts | None = None,
 ) -> Plan:
     r"""Return the plan for a request: the settings of the backend and of the parser.
@@ -103,7 +103,7 @@ def plan(
             constraints=tuple(kind for kind in _CONSTRAINTS if kind in constraints),
             continuation=tool_continuation_reasoning,
             eos_token_ids=None if ids is None else tuple(ids),
-            policies=policies,
+            policies=as_policies(policies),
         )
     )
 
@@ -118,6 +118,8 @@ def _resolve(
     if isinstance(dialect, Dialect):
         declaration = find(dialect, tokenizer)
         return declaration.name, declaration, facts or facts_of(declaration)
+    if isinstance(dialect, Mapping):
+        raise UsageError("the arguments are swapped: call plan(dialect, request)")
     if not isinstance(dialect, str):
         raise UsageError(f"a dialect's name is a string, got {type(dialect).__name__}")
     calls, plus, reasoning = dialect.partition("+")

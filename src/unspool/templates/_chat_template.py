@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
 from os import PathLike, fspath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import UnspoolError, UsageError
 from ._capabilities import PROBED_TOOL, THINKING_ON, ChatMessage, TemplateCapabilities, probe_capabilities
@@ -24,6 +24,9 @@ from ._render_limits import (
     PROBING_RENDERINGS,
 )
 from ._render_pool import render
+
+if TYPE_CHECKING:
+    from ..models.sources import Source
 
 _ALIASED: Final = ("reasoning_content", "thinking", "reasoning")
 _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
@@ -144,25 +147,33 @@ class ChatTemplate:
         self._run(None)
 
     @classmethod
-    def load(cls, source: str | PathLike[str], **options: Any) -> ChatTemplate:
+    def load(cls, source: str | PathLike[str] | Source, **options: Any) -> ChatTemplate:
         """Load the template of a model, together with its special tokens.
 
-        Nothing is downloaded, and no server is asked.
+        Nothing is downloaded, and no server is contacted.  For the template of a running server, pass
+        ``unspool.models.find_source(url)``.
 
         :param source: a model directory, a file with a template, a ``tokenizer_config.json``, a GGUF file, or
-            the name of a model in the Hugging Face cache, such as ``Qwen/Qwen3-8B``.
+            the name of a model in the Hugging Face cache, such as ``Qwen/Qwen3-8B``; or a ``Source``.
         :param options: options of ``ChatTemplate``, such as ``max_length``, and variables for renderings.
         """
-        from ..models.sources import find_source
+        from ..models.sources import Source, find_source
         from ..models.sources.running_server import is_url
         from ..models.sources.source import is_template
 
-        name = fspath(source)
-        if is_template(name):
-            raise UsageError("this is the text of a template: pass it to ChatTemplate() itself")
-        if is_url(name) or name == "-":
-            raise UsageError(f"{name} is not a file: pass a path, or the name of a downloaded model")
-        found = find_source(name)
+        if isinstance(source, Source):
+            found = source
+        else:
+            name = fspath(source)
+            if is_template(name):
+                raise UsageError("this is the text of a template: pass it to ChatTemplate() itself")
+            if is_url(name):
+                raise UsageError(
+                    f"{name} is not a file: pass unspool.models.find_source({name!r}) to ask this server"
+                )
+            if name == "-":
+                raise UsageError("- is not a file: pass a path, or the name of a downloaded model")
+            found = find_source(name)
         if not found.template:
             raise UsageError(
                 f"{found.origin} has no Jinja template: load the chat template of the original model instead"
@@ -186,10 +197,11 @@ class ChatTemplate:
         :param messages: dictionaries with ``role`` and ``content``, or objects that can be
             converted to such dictionaries; ``normalise_history`` prepares them.
         :param tools: the tools of the request.
-        :param add_generation_prompt: end the prompt with the header of the model's turn, such as
+        :param add_generation_prompt: whether to end the prompt with the header of the model's turn, such as
             ``<|im_start|>assistant``.
-        :param continue_final_message: end the prompt inside the last message, which the model then continues.
-            True continues the field ``content``; a string names another field, such as ``reasoning_content``.
+        :param continue_final_message: whether to end the prompt inside the last message, so that the model
+            continues this message.  True means the field ``content``; a string names another field, such as
+            ``reasoning_content``.
         :param kwargs: variables for the template, such as ``enable_thinking``,
             ``documents`` and ``reasoning_effort``.
         """

@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Event, FinishReason, Status
 from ..message import Message
 from ..parser import Parser, ToolList
-from ..policies import Policies
+from ..policies import PolicyChoice
 
 Span = tuple[int, int]
 """Position of the first token, and position after the last token."""
@@ -168,7 +168,7 @@ def label_tokens(
     tools: ToolList | None = None,
     prompt_ids: Ids | None = None,
     finish_reason: FinishReason | None = None,
-    policies: Policies | None = None,
+    policies: PolicyChoice | None = None,
     new_id: Callable[[str, int], str] | None = None,
     pad: int | None = None,
 ) -> Reading:

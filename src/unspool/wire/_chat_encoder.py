@@ -22,6 +22,7 @@ from typing import Final
 
 from .._core.conversions.chat import message_to_chat
 from ..dialects import IdFormat
+from ..errors import MalformedOutput
 from ..events import (
     CallArgs,
     CallEnd,
@@ -87,7 +88,7 @@ class ChatStream(StreamEncoder):
     def sse(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> str:
         """Return the text to send for further events: server-sent events, with ``[DONE]`` as the last.
 
-        With more than one choice, encode the chunks of ``feed`` instead, and send ``DONE`` after all choices.
+        With more than one choice, use ``feed``, encode its chunks, and send ``DONE`` after all choices.
         """
         ended = self._closed
         text = super().sse(events, usage=usage)
@@ -99,7 +100,7 @@ class ChatStream(StreamEncoder):
         The first call also returns the chunk with the role, even without events.
 
         :param usage: token counts.  If the client asked for token counts, they are sent in a separate chunk
-            after ``Finish``.  With more than one choice, pass them only after the last choice has finished.
+            after ``Finish``.  With more than one choice, pass the counts after the last choice has ended.
         """
         self._count(usage)
         chunks: list[Chunk] = []
@@ -119,7 +120,13 @@ class ChatStream(StreamEncoder):
                 next_target, text = event.index, event.json
             else:
                 if isinstance(event, Diagnostic):
-                    self._calls.record_diagnostic(event)
+                    error = self._calls.record_diagnostic(event)
+                    if error is None:
+                        continue
+                    if buffer:
+                        chunks += self._encode_text(target, buffer)
+                        buffer = []
+                    chunks.append(self._fail(error))
                 elif isinstance(event, (CallStart, CallEnd, Finish)):
                     if buffer:
                         chunks += self._encode_text(target, buffer)
@@ -146,18 +153,22 @@ class ChatStream(StreamEncoder):
 
     def _encode_boundary(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
         """Return the chunks for the start or end of a call, or for the end of the output."""
-        error = self._calls.policy_error(event)
-        if error is not None:
-            self.failed = self._closed = True
-            return [error_chunk(str(error), code=error.kind)]
         if isinstance(event, CallStart):
             self._calls.open_call(event)
             return [self._chunk({"tool_calls": [{"index": event.index, **_call(event.id, event.name, "")}]})]
+        error = self._calls.policy_error(event)
+        if error is not None:
+            return [self._fail(error)]
         if isinstance(event, CallEnd):
             ending = self._calls.flush() + self._calls.close_call(event.status)
             return [self._arguments_chunk(event.index, ending)] if ending else []
         self._finished = self._closed = True
         return [self._chunk({}, self.finish_reason)]
+
+    def _fail(self, error: MalformedOutput) -> Chunk:
+        """Close the stream, and return the chunk with the error."""
+        self.failed = self._closed = True
+        return error_chunk(str(error), code=error.kind)
 
     def _usage_chunk(self) -> list[Chunk]:
         """Return a list with the chunk of token counts if it must be sent now; otherwise an empty list."""

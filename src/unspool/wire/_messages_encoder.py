@@ -19,6 +19,7 @@ from typing import Final
 
 from .._core.conversions.messages import SIGNATURE, message_to_blocks
 from ..dialects import IdFormat
+from ..errors import MalformedOutput
 from ..events import (
     CallArgs,
     CallEnd,
@@ -94,20 +95,18 @@ class MessagesStream(StreamEncoder):
                 if arguments:
                     out.append(self._input_delta(arguments))
             elif isinstance(event, Diagnostic):
-                self._calls.record_diagnostic(event)
+                self._fail_if(self._calls.record_diagnostic(event), out)
             elif isinstance(event, (CallStart, CallEnd, Finish)):
                 self._encode_boundary(event, out)
         return out
 
     def _encode_boundary(self, event: CallStart | CallEnd | Finish, out: list[Chunk]) -> None:
         """Encode the start or end of a call, or the end of the output."""
-        error = self._calls.policy_error(event)
-        if error is not None:
-            self.failed = self._closed = True
-            out.append(error_event(str(error)))
-        elif isinstance(event, CallStart):
+        if isinstance(event, CallStart):
             self._calls.open_call(event)
             self._open_block(f"call {event.index}", _tool_use(event.id, event.name, {}), out)
+        elif self._fail_if(self._calls.policy_error(event), out):
+            pass
         elif isinstance(event, Finish):
             self._finish(out)
         else:
@@ -120,6 +119,14 @@ class MessagesStream(StreamEncoder):
                 out.append(self._input_delta(rest))
             self._close_block(out)
 
+    def _fail_if(self, error: MalformedOutput | None, out: list[Chunk]) -> bool:
+        """Close the stream with the error, if there is one; return whether there is one."""
+        if error is None:
+            return False
+        self.failed = self._closed = True
+        out.append(error_event(str(error)))
+        return True
+
     def _input_delta(self, text: str) -> Chunk:
         return self._delta({"type": "input_json_delta", "partial_json": text})
 
@@ -130,7 +137,7 @@ class MessagesStream(StreamEncoder):
     def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed.
 
-        :raises MalformedOutput: if a call is malformed, because this response cannot express one.
+        :raises MalformedOutput: if a call is malformed, because it cannot be expressed in this response.
         """
         self._count(usage)
         out = self._message()
@@ -152,7 +159,7 @@ class MessagesStream(StreamEncoder):
         }
 
     def _stop_fields(self, reason: FinishReason) -> Chunk:
-        """Return the fields ``stop_reason`` and ``stop_sequence``, the reason why the message ended."""
+        """Return the fields ``stop_reason`` and ``stop_sequence``, which say why the message ended."""
         return {
             "stop_reason": STOP_REASONS[reason] if self.stop_sequence is None else "stop_sequence",
             "stop_sequence": self.stop_sequence,

@@ -34,7 +34,7 @@ from ._usage import AnyUsage
 
 Form = Literal["chat", "generate"]
 _DONE_REASONS: Final = {"length": "length"}
-"""Values of ``done_reason`` by finish reason; every other finish reason becomes ``stop``."""
+"""Value of ``done_reason`` for each finish reason; every other finish reason becomes ``stop``."""
 
 
 class OllamaStream(StreamEncoder):
@@ -72,7 +72,7 @@ class OllamaStream(StreamEncoder):
         return self._reported(self._filter.finish_reason)
 
     def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
-        """Return the objects for parser events, each of which becomes one line of the stream."""
+        """Return the objects for parser events; each object becomes one line of the stream."""
         self._count(usage)
         out: list[Chunk] = []
         for event in self._filter.feed(events):
@@ -84,9 +84,7 @@ class OllamaStream(StreamEncoder):
             elif isinstance(event, CallArgs):
                 self._arguments.append(event.json)
                 self._calls.add_arguments(event.json)
-            elif isinstance(event, Diagnostic):
-                self._calls.record_diagnostic(event)
-            elif isinstance(event, (CallStart, CallEnd, Finish)):
+            elif isinstance(event, (CallStart, CallEnd, Diagnostic, Finish)):
                 try:
                     out += self._encode_boundary(event)
                 except MalformedOutput as error:
@@ -94,14 +92,19 @@ class OllamaStream(StreamEncoder):
                     out.append(ollama_error(str(error)))
         return out
 
-    def _encode_boundary(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
-        """Return the lines for the start or end of a call, or for the end of the output."""
-        error = self._calls.policy_error(event)
-        if error is not None:
-            raise error
+    def _encode_boundary(self, event: CallStart | CallEnd | Diagnostic | Finish) -> list[Chunk]:
+        """Return the lines for the start or end of a call, a diagnostic, or the end of the output."""
         if isinstance(event, CallStart):
             self._calls.open_call(event)
             self._open_call, self._arguments = event, []
+            return []
+        if isinstance(event, Diagnostic):
+            error = self._calls.record_diagnostic(event)
+        else:
+            error = self._calls.policy_error(event)
+        if error is not None:
+            raise error
+        if isinstance(event, Diagnostic):
             return []
         if isinstance(event, Finish):
             self._closed = True

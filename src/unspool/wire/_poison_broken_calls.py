@@ -78,13 +78,21 @@ class SentCalls:
         return text
 
     def flush(self) -> str:
-        """Return the text that ``add_arguments()`` has held back, at the end of a call."""
+        """End the arguments of a call, and return the text that ``add_arguments()`` has held back."""
         half, self._half_pair = self._half_pair, ""
         return half
 
-    def record_diagnostic(self, diagnostic: Diagnostic) -> None:
-        """Record a diagnostic, because it may explain a later error."""
+    def record_diagnostic(self, diagnostic: Diagnostic) -> MalformedOutput | None:
+        """Record a diagnostic, which may explain a later error.
+
+        Return the error that the policies require for the diagnostic itself, or None.  A call of an unknown
+        tool is an error even if the parser later replaces the call by text, as in a complete message.
+        """
         self._diagnostics[diagnostic.kind] = diagnostic
+        if diagnostic.kind != "unknown_tool" or self._policies.unknown_tool != "error":
+            return None
+        at = diagnostic.start
+        return MalformedOutput("unknown_tool", diagnostic.detail, at, diagnostic.end, "", at)
 
     def close_call(self, status: Status) -> str:
         """Record the end of a call, and return the text to append to its arguments."""
@@ -95,13 +103,9 @@ class SentCalls:
         # Many clients pass the arguments to json.loads, which rejects an empty string.
         return "" if arguments else "{}"
 
-    def policy_error(self, event: CallStart | CallEnd | Finish) -> MalformedOutput | None:
+    def policy_error(self, event: CallEnd | Finish) -> MalformedOutput | None:
         """Return the error that the policies require for this event, or None if they do not require one."""
         policies = self._policies
-        if isinstance(event, CallStart):
-            if policies.unknown_tool != "error" or "unknown_tool" not in self._diagnostics:
-                return None
-            return MalformedOutput("unknown_tool", event.name, event.start, event.end, "", event.start)
         if isinstance(event, CallEnd):
             if event.status == "complete":
                 return self._schema_error(event) if policies.schema_mismatch == "error" else None

@@ -44,7 +44,7 @@ from ._usage import AnyUsage
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Value of ``incomplete_details.reason`` by finish reason."""
+"""Value of ``incomplete_details.reason`` for each finish reason."""
 CUSTOM_INPUT: Final = "input"
 """Name of the only parameter of each function that represents a free-form tool."""
 
@@ -111,7 +111,9 @@ class ResponsesStream(StreamEncoder):
             elif isinstance(event, CallStart):
                 self._start_call(event, out)
             elif isinstance(event, Diagnostic):
-                self._calls.record_diagnostic(event)
+                error = self._calls.record_diagnostic(event)
+                if error is not None:
+                    out += self.fail("server_error", str(error))
             elif isinstance(event, CallEnd):
                 self._end_call(event, out)
             elif isinstance(event, Finish):
@@ -152,12 +154,8 @@ class ResponsesStream(StreamEncoder):
         return self._finish(self._reported(self._calls.finish_reason(message.finish_reason)), unsent)
 
     def _start_call(self, event: CallStart, out: list[Chunk]) -> None:
-        error = self._calls.policy_error(event)
-        if error is not None:
-            out += self.fail("server_error", str(error))
-        else:
-            self._calls.open_call(event)
-            self._open_item(self._call_item(event.id, event.name), out)
+        self._calls.open_call(event)
+        self._open_item(self._call_item(event.id, event.name), out)
 
     def _end_call(self, event: CallEnd, out: list[Chunk]) -> None:
         call = self._open
@@ -477,7 +475,7 @@ _CHARACTERS: Final = re.compile(
 
 
 def _read_input(arguments: str) -> str:
-    """Return the text for a free-form tool from its JSON arguments; by default, return the arguments."""
+    """Return the text in the JSON arguments of a free-form tool, or the arguments if they lack this text."""
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):

@@ -109,7 +109,7 @@ def test_reports_obey_laws(name: str) -> None:
     [
         (f"<tool_call>\n{OBJECT}\n</tool_call>", "hermes"),
         ('[TOOL_CALLS]get_weather[ARGS]{"city": "Oslo"}', "mistral"),
-        ('<invoke name="get_weather"><parameter name="city">Oslo</parameter></invoke>', "minimax_m2"),
+        ('<minimax:tool_call><invoke name="now"></invoke></minimax:tool_call>', "minimax_m2"),
         ('<｜｜DSML｜｜tool_calls>\n<｜｜DSML｜｜invoke name="bash"><', "deepseek"),
         ("< | DSML | tool_calls>\n< | DSML | invoke name='bash'>\n<", "deepseek"),
         ('<|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{"city": "Oslo"}', "kimi"),

@@ -543,5 +543,5 @@ def test_tekken_encodes_special_tokens_in_text() -> None:
 
 
 def test_tokenizer_without_encode_is_explained() -> None:
-    with pytest.raises(UsageError, match="cannot encode text with special tokens in it"):
+    with pytest.raises(UsageError, match="cannot encode text that contains special tokens"):
         as_encoder(Toy("<tool_call>"))

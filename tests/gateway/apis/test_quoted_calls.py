@@ -43,6 +43,7 @@ GATEWAYS: dict[str, tuple[str, dict[str, str]]] = {
     "plain": (PLAIN, {}),
     "chatml": (CHATML, {}),
     "chatml, sglang": (CHATML, {"preset": "sglang"}),
+    "plain, sglang": (PLAIN, {"preset": "sglang"}),
     "plain, whole calls": (PLAIN, {"commit": "call"}),
 }
 """Chat template and policies of each gateway."""

@@ -417,7 +417,7 @@ def test_all_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ["--set", "threads=x"],
         ["--upstream", "completions", "--url", "http://127.0.0.1:9"],
         ["--upstream", "replay", "--file", "/nowhere"],
-        ["--upstream", "chat", "--url", "http://127.0.0.1:9", "--dialect", "klingon"],
+        ["--upstream", "chat", "--url", "http://127.0.0.1:9", "--set", "dialect=klingon"],
         ["--file", "/nowhere.gguf"],
         ["--host", "203.0.113.1"],
     ],

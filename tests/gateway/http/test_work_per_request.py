@@ -425,6 +425,13 @@ def test_choices_share_what_is_read_of_the_tools(walked: Walked) -> None:
     assert many <= 2 * one + SLACK["lines"], f"{one} lines for one choice, {many} for {MAX_CHOICES}"
 
 
+def test_input_items_are_not_copied_before_they_are_stored() -> None:
+    """Copies with lists inside make long garbage collections, in which no stream moves."""
+    items = [{"role": "assistant", "content": TEXT}] * (4 * SIZE)
+    request = from_responses.read_responses_request({"input": items, "store": False})
+    assert request.items == items
+
+
 # -- stored items
 
 

@@ -10,10 +10,10 @@ Theory of operation:
   call itself for nested values, so only memory limits the nesting.  Each character is read once, apart from
   look-aheads of at most ``BOUND``.
 * Strings have no escapes, so a string may contain the delimiter itself.  A delimiter closes the
-  string only if the text after the delimiter can follow a string (``_closes_string``): the closing
-  brackets of the open levels, or a comma and, in an object, the next key.  Templates write no whitespace
-  between this comma and the key.  If the model wrote whitespace there, the key must also be one that rarely
-  occurs in prose or code.
+  string only if the text after the delimiter can follow a string (``_closes_string``).  This text is either
+  the closing brackets of the open levels, or a comma and the next element (in an object, the next key).
+  Templates write no whitespace between this comma and the key.  If there is whitespace, the delimiter closes
+  the string only if the text of the key rarely occurs in prose or code.
 * The contents of a string are output as they arrive.  Numbers and words are held back until the
   next separator.  Any other text without delimiters is a string, and is output as soon as the
   codec can rule out a number or a word.
@@ -39,7 +39,7 @@ from typing import Final, TypeAlias
 from ..compiler.argument_codec_base import Codec
 from ..scan.character_runs import BOUND, escaped, skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from ..schema.null_and_boolean_spellings import LOOSE_WORDS
+from ..schema.null_and_boolean_spellings import LOOSE_WORDS, WORDS
 from ..schema.text_to_value import value_by_spelling, word_or_number
 from ..schema.tools import UNKNOWN, ValueType
 from .json_value import json_kind
@@ -56,6 +56,7 @@ _CLOSER_OF: Final = {"{": "}", "[": "]", "(": ")"}
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 _WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in range(1, len(word) + 1))
+_WORD_STARTS: Final = frozenset(word[0] for word in WORDS)
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
@@ -82,7 +83,7 @@ _YES: Final = 1
 _MORE: Final = 2
 
 _Key: TypeAlias = tuple[str, int, bool, bool]
-"""A key: its JSON text, the position of its value, whether it is quoted, and whether ``=`` follows it."""
+"""Key as JSON text, position of the value, whether the key is quoted, and whether ``=`` follows the key."""
 _NO_ENDS: Final = MarkerSet(())
 
 
@@ -94,7 +95,7 @@ class _Patterns:
     def __init__(self, quote: str, ends: MarkerSet) -> None:
         self.delimiter: Final = ValueMarkerSet((quote,))
         self.any: Final = MarkerSet((quote, *ends.literals))
-        """Delimiter and markers."""
+        """The delimiter and the markers."""
         self.marker_starts: Final = "".join(literal[0] for literal in ends.literals)
         """First characters of the markers."""
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
@@ -141,10 +142,7 @@ class _Level:
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
-"""Level that stands for the text after the arguments.
-
-There ``call:`` looks like a key, but begins another call.
-"""
+"""Level for text after the arguments.  In this text, ``call:`` looks like a key but begins another call."""
 
 
 class BareKeyObject(Codec):
@@ -423,7 +421,7 @@ class BareKeyObject(Codec):
             self._fail()
             return pos
         if not item and char in (",", level.closer):
-            # The value is an empty string whose delimiters a detokenizer removed.
+            # The value is an empty string.  A detokenizer has removed its delimiters.
             self._out.append(value_by_spelling("", self._kind))
             self._state = _NEXT
             return pos
@@ -455,7 +453,9 @@ class BareKeyObject(Codec):
         if buf.startswith(self._quote, pos):
             self._begin_scalar(_STRING, streams=True)
             return pos + len(self._quote)
-        self._begin_scalar(_BARE, streams=bool(kind) and self._kind.is_string)
+        # Even if the schema wants a string, a word such as `null` is what it looks like.
+        may_be_word = char in _WORD_STARTS
+        self._begin_scalar(_BARE, streams=bool(kind) and self._kind.is_string and not may_be_word)
         return pos
 
     def _begin_scalar(self, state: int, *, streams: bool) -> None:
@@ -612,7 +612,8 @@ class BareKeyObject(Codec):
             return _NO if char == ")" and self._closers[0] != ")" else _YES
         if level.closer == "]":
             return _NO if inner else _YES
-        if not self._streams:
+        wants_string = bool(self._kind.types) and self._kind.is_string
+        if not self._streams and not wants_string:
             if word_or_number("".join(self._raw)):
                 return _YES
             self._make_string()

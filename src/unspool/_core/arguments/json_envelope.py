@@ -7,16 +7,16 @@ inside the arguments is an ordinary argument.  The codec outputs the JSON text o
 
 Theory of operation:
 
-* ``_read_structure`` reads braces, colons and commas.  An inner codec reads the keys and values,
-  and ``_role`` tells what the current one is: a key, the function name, the arguments, an id, or a member to
-  ignore.
+* ``_read_structure`` reads braces, colons and commas.  An inner codec reads the keys and values.
+  ``_role`` is the meaning of the current key or value: a key, the function name, the arguments, an id, or a
+  value to ignore.
 * The codec commits to the call when the name is complete, and stops the step at this point.  So the
   result does not depend on how the input is split into chunks.
 * Arguments before the name are held back until the commit, however long they are.  All other text
-  before the name is limited to ``BOUND`` characters, because the user sees nothing during that time.
+  before the name is limited to ``BOUND`` characters, because users see nothing until the commit.
 * After the commit, an arguments object is output as it arrives.  Other values (a string that
   contains an object, or null) are held back until they are complete.
-* An object without a call marker in front of it may be an ordinary answer that happens to have a member
+* An object without a call marker before it may be an ordinary answer that happens to have a member
   ``name``.  Such an object is a call only if it has both a name and arguments, or if its only member is the
   name of a declared tool.  Only the closing brace shows that there is no other member, so in the second case
   the codec waits for this brace.
@@ -64,8 +64,8 @@ class EnvelopeForm:
         """Read the keys of envelopes from a dialect.
 
         :param python: whether the model writes the object as a Python dict.
-        :param unmarked: whether only the object's members show that it is a call, because no marker precedes
-            the object.
+        :param unmarked: whether no marker precedes the object, so that only its members show that it is a
+            call.
         :param bare: whether the object must contain an object with arguments to be a call.
         """
         keys = dialect.envelope
@@ -88,6 +88,7 @@ class EnvelopeCodec(NamedPayload):
         "_form",
         "_has_args",
         "_has_other_member",
+        "_has_unread_object",
         "_held",
         "_json",
         "_lenient",
@@ -109,6 +110,7 @@ class EnvelopeCodec(NamedPayload):
         self._python: Final = form.python
         self._unmarked: Final = form.unmarked
         self._has_other_member = False  # the object has a member that is not part of a call
+        self._has_unread_object = False  # such a member is an object, which may hold the arguments
         self._lenient: Final = form.repair or form.python
         self._state = _OPEN
         self._depth = 0
@@ -123,7 +125,7 @@ class EnvelopeCodec(NamedPayload):
 
     @property
     def partial_name(self) -> str:
-        """Beginning of the function's name, as far as it has arrived."""
+        """Part of the function's name that has arrived so far."""
         if self.committed or self._role != _NAME_ROLE:
             return self.name
         return "".join(self._captured)[1:]
@@ -179,7 +181,7 @@ class EnvelopeCodec(NamedPayload):
         return pos
 
     def _exceeds(self, length: int) -> bool:
-        """Add ``length`` to the amount of text before the name, and return whether it exceeds the limit."""
+        """Add ``length`` to the amount of text before the name; return whether this amount is too large."""
         self._skipped += length
         if self._skipped <= BOUND or self._form.bare:  # the matcher limits the head of a bare call
             return False
@@ -236,6 +238,8 @@ class EnvelopeCodec(NamedPayload):
         elif self._state not in (_NEXT, _KEY) or not self.committed:
             return False
         if not self._has_args:
+            if self._has_unread_object:
+                return False
             self.text += "{}"
         self.diagnostics.append(("repaired", "missing } added", 0))
         self.error = ""
@@ -315,6 +319,10 @@ class EnvelopeCodec(NamedPayload):
             self._depth -= 1
         elif not self.name:
             self.error = "a call's name"
+        elif self._has_unread_object and not self._has_args:
+            # Some unknown member holds an object, most likely the arguments.  The function must not be called
+            # without them.
+            self.error = "a call's arguments"
         elif self.committed or not (self._has_other_member or self._form.bare):
             self.only_named = not self.committed
             self.committed = self.done = True
@@ -336,6 +344,8 @@ class EnvelopeCodec(NamedPayload):
                 self._held.append(text)
         elif role != _NO_ROLE:
             self._captured.append(text)
+        elif value.kind == "{" and text.strip("{} \t\r\n"):
+            self._has_unread_object = True
 
     def _end_value(self, at: int) -> None:
         """Process a complete key or value.
@@ -365,6 +375,7 @@ class EnvelopeCodec(NamedPayload):
                 return
             self.name = _decode_string(text)
             self.name_end = at - 1
+            self.is_like_tool = self._unmarked and self._depth > 0
             self.committed = not self._unmarked or self._has_args
         elif role == _ID_ROLE and text[:1] == '"':
             native = _decode_string(text)
@@ -380,6 +391,7 @@ class EnvelopeCodec(NamedPayload):
         keys = self._form
         self._state = _COLON
         self._role = _NO_ROLE
+        self._may_nest = key == "function" and not keys.keyed
         self._captured.clear()
         if keys.keyed:
             if self.committed:
@@ -396,9 +408,7 @@ class EnvelopeCodec(NamedPayload):
             self.committed = bool(self.name) and not keys.bare
         elif key in keys.id_keys:
             self._role = _ID_ROLE
-        elif key == "function":
-            self._may_nest = True
-        elif key != "type":
+        elif key not in ("function", "type"):
             self._has_other_member = True
             self.dropped_member = self.dropped_member or self._has_args
             self.diagnostics.append(("extra_member", key[:80], at))

@@ -52,8 +52,8 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED_SEPARATORS: Final = {",": ", ", ":": ": "}
 _PYTHON_WORDS: Final = {python[0]: (python, word) for python, word in PYTHON_TO_JSON.items()}
 _REPAIRED_KINDS: Final = {"'": '"', **{python: word[1][0] for python, word in _PYTHON_WORDS.items()}}
-"""Map from the first character that the model wrote to the first character of the repaired value, for example
-from ``T`` (of ``True``) to ``t``."""
+"""Map from the first character of a value that the model wrote to the first character of the repaired value,
+for example from ``T`` (of ``True``) to ``t``."""
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _WHITESPACE: Final = " \t\r\n"
 _NUMBER_IN_RANGE: Final = f"a finite number of at most {MOST_DIGITS:,} digits"
@@ -236,7 +236,7 @@ class JsonValue(Value):
         self._held_comma: list[str] = []
 
     def restart(self) -> JsonValue:
-        """Return this codec, reset to read another value after a complete one."""
+        """Reset this codec after a complete value, and return it, so that it can read another value."""
         self._state = _START
         self.kind = ""
         self.done = False
@@ -419,7 +419,7 @@ class JsonValue(Value):
             self._partial = ""
 
     def _decode_key(self, key: str) -> str:
-        """Return a complete key with its escapes decoded; the result still has the opening quote in front.
+        """Return a complete key with decoded escapes; the result still begins with the opening quote.
 
         :param key: the whole key, or the part of it that follows the stored blocks.
         """
@@ -439,7 +439,7 @@ class JsonValue(Value):
         return closer
 
     def _end_number(self, buf: str, begin: i64, end: i64) -> i64:
-        """Check a complete number, and return its end, or the end of its valid part if it is too long."""
+        """Check a complete number; return the end of the number, or of its valid part if it is too long."""
         number = self._partial + buf[begin:end]
         self._partial = number
         end = self._limit_number(end)
@@ -584,7 +584,7 @@ class JsonValue(Value):
         return pos
 
     def _repair_closer(self, char: str, pos: int) -> int:
-        """Add the closing brackets that are missing in front of the mismatched closing bracket at ``pos``."""
+        """Add the closing brackets that are missing before the mismatched closing bracket at ``pos``."""
         missing = ""
         while self._stack and self._stack[-1] != char:
             missing += self._close_innermost()
@@ -710,10 +710,9 @@ _WHOLE: Final = json.JSONDecoder(
     parse_int=_check_number,
     parse_constant=_reject_constant,
 )
-"""Decoder that rejects invalid JSON and out-of-range numbers.
+"""Decoder that rejects invalid JSON, out-of-range numbers, and objects with repeated keys.
 
-It also rejects objects with repeated keys.  The scanner then reads the value again, and reports the
-repetition.
+The scanner reads a rejected value again, and reports the problem.
 """
 _SHORT: Final = 64
 """Maximum length of a value for which only the scanner is used.

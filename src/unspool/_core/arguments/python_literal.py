@@ -10,7 +10,7 @@ Theory of operation:
   adjacent string may continue the string.  An escape sequence is held back until it is complete.
 * Numbers and words (*atoms* below) are held back until the next character: ``1`` may become
   ``1.5``, and ``r`` may be the prefix of a string.
-* The meaning of ``(`` and ``{`` depends on the separator after the first element: ``(1)`` is the
+* The meaning of ``(`` and ``{`` depends on the separator after the first element: ``(1)`` is a
   number, ``(1,)`` a list, ``{'a'}`` a list, ``{'a': 1}`` an object.  Until the separator arrives, the output
   is held back, with an empty entry in place of the JSON bracket (``_mark`` and ``_decide``).
 * Whitespace is not copied.  A comma only sets a flag.  The comma is written when the next element begins, so
@@ -75,7 +75,7 @@ _SIMPLE_ESCAPES: Final = {
     "v": "\\u000b",
     "\n": "",
 }
-"""Map from the character after a backslash to the JSON text of this simple escape."""
+"""Map from the character after a backslash to the JSON text of the escape."""
 
 _ATOM_CHARACTERS: Final = r"0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff"
 """Characters that an atom may contain, as in a regular expression's ``[...]``.
@@ -183,7 +183,7 @@ class PythonValue(Value):
         self._comma = False
         self._simple = False  # The last value is a scalar, so it may turn out to be a dict key.
         # _out is output that is final.  _held is output that is held back, and _marks are the indices of its
-        # undecided brackets.  _sink is whichever of these two lists new output is appended to.
+        # undecided brackets.  New output is appended to _sink, which is one of these two lists.
         self._out: list[str] = []
         self._held: list[str] = []
         self._marks: list[int] = []
@@ -316,7 +316,7 @@ class PythonValue(Value):
         self._held.append("")
 
     def _decide(self, text: str, *, drop: bool = False) -> None:
-        """Put ``text`` into the last empty entry; if ``drop``, remove this entry and all output after it."""
+        """Fill the last empty entry with ``text``, or, if ``drop``, remove the entry and all later output."""
         mark = self._marks.pop()
         if drop:
             del self._held[mark:]
@@ -484,7 +484,8 @@ class PythonValue(Value):
         if pos + 1 == len(buf):
             return -1
         if "r" in self._prefix:
-            end = pos + (1 if buf[pos + 1] in "{}" else 2)  # {{ and }} of an f-string are read later
+            # A brace after the backslash is read separately, because an f-string doubles it.
+            end = pos + (1 if buf[pos + 1] in "{}" else 2)
             self._sink.append(escaped(buf[pos:end]))
             return end
         simple = _SIMPLE_ESCAPES.get(buf[pos + 1])
@@ -499,7 +500,7 @@ class PythonValue(Value):
         return escape.end()
 
     def _after_string(self, buf: str, pos: int, final: bool) -> int:
-        """Start to read an adjacent string, or a possible prefix of one; else end the string."""
+        """Continue with an adjacent string or its possible prefix; if neither follows, end the string."""
         char = buf[pos]
         if char in _QUOTES:
             return self._begin_string(buf, pos, final, "")
@@ -522,7 +523,7 @@ class PythonValue(Value):
             self._end_value(simple=True)
 
     def _end_key(self, text: str, at: int) -> None:
-        """Record a complete dict key, which is passed as a JSON string."""
+        """Record a complete dict key, given as a JSON string."""
         key: str = json.loads(text) if "\\" in text else text[1:-1]
         if add_key(self._objects, key):
             self.diagnostics.append(("duplicate_argument", key[:80], at))
@@ -779,9 +780,9 @@ def _is_word(text: str) -> bool:
 
 
 def _literal_to_json(text: str) -> str:
-    """Return JSON for a number, or for a word such as ``True`` or ``null``; else an empty string.
+    """Return JSON for a number, or for a word such as ``True`` or ``null``.
 
-    Numbers that JSON cannot express become strings.
+    Numbers that JSON cannot express become strings.  For any other text, return an empty string.
     """
     word = WORDS.get(text)
     if word is not None:

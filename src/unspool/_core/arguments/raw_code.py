@@ -1,7 +1,7 @@
 """Codec for calls whose only argument is raw text: ``print(1)`` becomes ``{"code": "print(1)"}``.
 
-The text has no syntax apart from the markers that end it.  It is output as it arrives, including
-whitespace.  Only text that may be the beginning of a marker is held back.
+The text has no syntax apart from the markers that end it.  All of the text, including whitespace, is output
+as it arrives.  Only text that may be the beginning of a marker is held back.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RawCode(Codec):
         return "complete" if self.done else "truncated"
 
     def _opening(self) -> str:
-        """Return the beginning of the JSON object on the first call, and an empty string afterwards."""
+        """Return the beginning of the JSON object, or an empty string if it was returned earlier."""
         opening = "" if self._started else OPENING
         self._started = True
         return opening

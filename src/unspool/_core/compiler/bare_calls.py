@@ -16,6 +16,7 @@ import re
 from typing import Final
 
 from ...dialects._declaration import Dialect, Envelope
+from ...dialects._placed_templates import Section
 from ..scan.character_runs import BOUND
 
 LONGEST_HEAD: Final = 2 * BOUND
@@ -26,7 +27,7 @@ CODE_FENCES: Final = ("```", "~~~")
 CODE_FENCE: Final = re.compile("|".join(CODE_FENCES))
 
 _FENCED: Final = [
-    f"?^{fence}{tag}\n{calls}\n{fence}"
+    f"{fence}{tag}\n{calls}\n{fence}"
     for fence in CODE_FENCES
     for tag in ("json", "")
     for calls in ("[{calls}]", "{calls}")
@@ -34,9 +35,11 @@ _FENCED: Final = [
 
 BARE_CALLS: Final = Dialect(
     name="bare",
-    section=("?^[{calls}]", "?^{calls}", *_FENCED),
+    section=tuple(
+        Section(text, only_at_start=True, declared_only=True) for text in ("[{calls}]", "{calls}", *_FENCED)
+    ),
     call=("{envelope}",),
-    sep=(",", ";"),
+    separators=(",", ";"),
     envelope=Envelope(name_keys=("name", "tool_name"), args_keys=("arguments", "parameters", "args")),
     reasoning=(),
 )

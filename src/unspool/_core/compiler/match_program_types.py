@@ -123,9 +123,11 @@ class Program:
         "demands",
         "free_name",
         "has_call_opener",
+        "has_text",
         "marked",
         "may_follow",
         "section",
+        "slip",
         "steps",
         "trigger",
         "wrapper",
@@ -142,6 +144,8 @@ class Program:
         anchored: bool = False,
         declared: bool = False,
         bare: str = "",
+        slip: str = "",
+        has_text: bool = False,
     ) -> None:
         self.action: Final = action
         """Action to take after a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
@@ -159,6 +163,10 @@ class Program:
         """True if the program is tried only before the first visible text."""
         self.declared: Final = declared
         """True if only calls to declared tools are accepted."""
+        self.slip: Final = slip
+        """Description of the error in the markup that the program tolerates; usually empty."""
+        self.has_text: Final = has_text
+        """True if text for the user stands between the trigger and the call."""
         self.closers: Final = frozenset(
             (
                 *((*call.closers, *call.closing) if call is not None else ()),
@@ -189,14 +197,15 @@ class Program:
         )
         """True if no markup shows where the name is.  Ordinary text could then be mistaken for a name."""
 
-    def fits(self, at_start: bool, at_line: bool, quoted: bool) -> bool:
+    def fits(self, at_start: bool, at_line: bool, quoted: bool, in_quotes: bool) -> bool:
         """Return whether to try the program at the current position of the input.
 
         :param at_start: true if there is no visible text before this position.
         :param at_line: true if a line begins at this position, outside code fences.
-        :param quoted: true if a quotation mark directly precedes this position.
+        :param quoted: true if a quotation mark directly precedes this position, and no control token follows.
+        :param in_quotes: true if a quotation mark directly precedes this position, or a quotation is open.
         """
-        if (self.anchored and not at_start) or (self.at_line and not at_line):
+        if (self.anchored and not at_start) or (self.at_line and not at_line) or (self.slip and in_quotes):
             return False
         return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 

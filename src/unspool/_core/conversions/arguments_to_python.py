@@ -30,7 +30,7 @@ def parse_arguments(call: ToolCall, model: type[T]) -> T:
     decode = _decoder(model)
     try:
         value: T = decode(call.arguments or "{}")
-    except (ValueError, RecursionError) as error:  # both packages raise subclasses of ValueError
+    except (ValueError, RecursionError) as error:  # Pydantic and msgspec raise subclasses of ValueError
         raise _error(call, f"the arguments are not a {_name(model)}: {error}") from error
     return value
 

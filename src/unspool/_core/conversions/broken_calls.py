@@ -1,4 +1,4 @@
-"""Broken calls in converted messages: whether to keep them, and how to recognise them."""
+"""Broken calls in converted messages: an option to poison or omit them, and a function to recognise them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Broken: TypeAlias = Literal["omit", "poison"]
 
 
 def check_broken(broken: str) -> None:
-    """Raise ``UsageError`` if ``broken`` is not one of its values."""
+    """Raise ``UsageError`` if ``broken`` is neither ``omit`` nor ``poison``."""
     if broken not in get_args(Broken):
         raise UsageError(f"broken={broken!r}: choose one of omit, poison")
 
 
 def poisoned(call: BrokenCall) -> str:
-    """Return the arguments of a broken call, made invalid in the same way as in streams (*poisoned*)."""
+    """Return the arguments of a broken call followed by poison, as in a stream."""
     return call.arguments + make_poison(call.arguments, call.status)
 
 
 def call_from(id: str, name: str, arguments: str) -> ToolCall | BrokenCall:
     """Convert a call in a conversation.
 
-    The result is a ``BrokenCall`` if streams have made its arguments invalid.
+    The result is a ``BrokenCall`` if the arguments contain poison.
     """
     if not is_poisoned(arguments):
         return ToolCall(id, name, arguments)

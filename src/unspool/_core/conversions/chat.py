@@ -55,7 +55,7 @@ def message_from_chat(message: Mapping[str, Any]) -> Message:
     if "choices" in fields:
         raise UsageError("this is a response, not a message: pass response['choices'][0]['message']")
     if fields.get("role", "assistant") != "assistant":
-        raise UsageError(f"the message has the role {fields['role']!r}; only assistant messages are outputs")
+        raise UsageError(f"the message has the role {fields['role']!r}: pass an assistant message")
     reasoning = fields.get("reasoning_content")
     reasoning = joined_text(fields.get("reasoning") if reasoning is None else reasoning, "text")
     content = joined_text(fields.get("content"), "text", "refusal")

@@ -1,7 +1,7 @@
 r"""*Poison*: characters that invalidate a broken call whose start a client has already received.
 
-A chunk cannot be taken back, and clients run every call that they can read.  They read missing
-arguments as ``{}``, close open strings and brackets, and repair invalid JSON; few check the finish
+A chunk cannot be taken back, and clients run every call that they can read.  Many clients read missing
+arguments as ``{}``, close open strings and brackets, or repair invalid JSON; few check the finish
 reason.  A call that the model did not finish must never run, because its arguments are not what the
 model meant: ``rm -rf /tmp/x`` may be truncated to ``rm -rf /``.
 
@@ -123,7 +123,7 @@ def unsendable_call(name: str, raw: str) -> MalformedOutput:
 
 
 def load_object(name: str, arguments: str, load: Callable[[str], object]) -> object:
-    """Convert the arguments of a call to an object with the function ``load``.
+    """Call ``load`` to convert the arguments of a call to an object.
 
     :raises MalformedOutput: if the arguments are not a JSON object that every client can read.
     """

@@ -10,9 +10,9 @@ from ...errors import UsageError
 
 
 def joined_text(content: object, *keys: str) -> str | None:
-    """Return the text of content that is a string, or a list of strings and of objects with text.
+    """Return the text of ``content``: a string unchanged, or the joined texts of a list of parts.
 
-    :param keys: names of the members that contain text, in the order of preference.
+    :param keys: members of a part that may contain its text, in order of preference.
     """
     if content is None or isinstance(content, str):
         return content
@@ -36,7 +36,8 @@ def as_json(arguments: object) -> str:
 
 
 def mapping(value: object, what: str) -> Mapping[str, Any]:
-    """Return a value that must be a mapping, or raise ``UsageError``."""
+    """Return ``value`` if it is a mapping, else raise ``UsageError``."""
     if not isinstance(value, Mapping):
-        raise UsageError(f"{what} must be a mapping, not {type(value).__name__}")
+        advice = ": pass the result of its model_dump()" if hasattr(value, "model_dump") else ""
+        raise UsageError(f"{what} must be a mapping, not {type(value).__name__}{advice}")
     return value

@@ -1,7 +1,7 @@
 """Conversion from and to the content blocks of Anthropic's Messages API.
 
-The arguments of a call are an object in this API.  The spelling of the JSON text is therefore lost.  Nor can
-the arguments of a broken call be made invalid on purpose (*poisoned*), so broken calls are left out.  The
+The arguments of a call are an object in this API, so the spelling of the JSON text is lost.  A broken call
+never becomes a ``tool_use`` block, because an object cannot be made invalid on purpose (*poisoned*).  The
 order of the parts is kept.
 """
 
@@ -18,7 +18,7 @@ from .make_broken_arguments_unparsable import load_object, unsendable_call
 from .message_fields import as_json, mapping
 
 SIGNATURE: Final = "unspool"
-"""Signature of thinking blocks.  Clients send it back; the gateway ignores it."""
+"""Signature of thinking blocks.  Clients send the signature back, and the gateway ignores it."""
 
 
 def message_to_blocks(

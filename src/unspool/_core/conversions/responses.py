@@ -1,7 +1,7 @@
 """Conversion from and to the output items of OpenAI's Responses API.
 
-The order of the parts and the JSON text of arguments are kept.  Free-form tools exist only in requests, so
-their calls become items of ordinary functions.
+The order of the parts and the JSON text of arguments are kept.  A message does not record whether a tool is
+free-form, so a call to a free-form tool becomes an ordinary ``function_call`` item.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ITEM_IDS: Final = {
     "content": IdFormat("msg_{random}"),
     "call": IdFormat("fc_{random}"),
 }
-"""Format of the ids of items, by the kind of item."""
+"""Map from each kind of item to the format of its ids."""
 
 
 def reasoning_item(id: str, text: str, status: str) -> dict[str, Any]:
-    """Return an item with reasoning, as text and as a summary, because some clients show only one of them."""
+    """Return a reasoning item with the text as content and as summary; some clients show only one of them."""
     return {
         "id": id,
         "type": "reasoning",
@@ -63,7 +63,7 @@ def message_to_items(message: Message, *, broken: Broken = "omit") -> list[dict[
 
 
 def message_from_items(items: Iterable[Mapping[str, Any]] | Mapping[str, Any]) -> Message:
-    """Return the output items of a response, or of one turn of a conversation, as a message."""
+    """Convert the output items of a response, or of one turn of a conversation, to a message."""
     if isinstance(items, Mapping):
         items = items.get("output", [items])
     parts: list[Part] = []

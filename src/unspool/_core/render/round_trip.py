@@ -41,46 +41,48 @@ def difference(
         tools = fitting_tools([part for part in parts if isinstance(part, ToolCall)]) or None
     read = parse(text, dialect, tools=tools, policies=_POLICIES)
     # There are no broken calls under this policy, but the type checker cannot infer this.
-    found = [part for part in read.parts if not isinstance(part, BrokenCall)]
+    parsed = [part for part in read.parts if not isinstance(part, BrokenCall)]
     for number, part in enumerate(parts):
         if isinstance(part, TextPart):
-            problem = _text_problem(part, found)
+            problem = _text_problem(part, parsed)
         elif not part.id and "" in ids:
-            problem = _call_problem(part, found, "") and "has no id, which this dialect needs"
+            problem = _call_problem(part, parsed, "") and "has no id, which this dialect needs"
         else:
             usable = part.id in ids and dialect.id_format.accepts(part.id)
-            problem = _call_problem(part, found, part.id if usable else "")
+            problem = _call_problem(part, parsed, part.id if usable else "")
         if problem:
             return f"part {number}, {_describe(part)}, {problem}"
-    found = [part for part in found if isinstance(part, ToolCall) or part.text.strip()]
-    return f"after the last part, {_describe(found[0])} is read" if found else ""
+    surplus = [part for part in parsed if isinstance(part, ToolCall) or part.text.strip()]
+    return f"after the last part, {_describe(surplus[0])} is read" if surplus else ""
 
 
-def _text_problem(part: TextPart, found: list[TextPart | ToolCall]) -> str:
+def _text_problem(part: TextPart, rest: list[TextPart | ToolCall]) -> str:
     """Return a description of how a text part changed, or an empty string.
 
-    The text is removed from ``found``, the parts that the parser returned.
+    :param rest: the parsed parts that have not been compared yet; the text is removed from them.
     """
     text = part.text.strip()
     if not text:
         return ""
-    _skip_whitespace(found)
-    first = found[0] if found else None
-    rest = first.text.lstrip() if isinstance(first, TextPart) and first.channel == part.channel else ""
-    if not rest.startswith(text):
+    _skip_whitespace(rest)
+    first = rest[0] if rest else None
+    parsed = first.text.lstrip() if isinstance(first, TextPart) and first.channel == part.channel else ""
+    if not parsed.startswith(text):
         return "is lost" if first is None else f"is read as {_describe(first)}"
-    found[0] = TextPart(part.channel, rest[len(text) :])
+    rest[0] = TextPart(part.channel, parsed[len(text) :])
     return ""
 
 
-def _call_problem(call: ToolCall, found: list[TextPart | ToolCall], id: str) -> str:
+def _call_problem(call: ToolCall, rest: list[TextPart | ToolCall], id: str) -> str:
     """Return a description of how a call changed, or an empty string.
 
-    The call is removed from ``found``, the parts that the parser returned.  Text before the call is also
-    reported as a change.
+    Text before the call is a change, too.
+
+    :param rest: the parsed parts that have not been compared yet; the call is removed from them.
+    :param id: the id that the parsed call must have; empty if the ids may differ.
     """
-    _skip_whitespace(found)
-    first = found.pop(0) if found else None
+    _skip_whitespace(rest)
+    first = rest.pop(0) if rest else None
     if first is None:
         return "is lost"
     if not isinstance(first, ToolCall) or first.name != call.name:
@@ -90,17 +92,17 @@ def _call_problem(call: ToolCall, found: list[TextPart | ToolCall], id: str) -> 
     return f"is read with the id {first.id!r}" if id and id != first.id else ""
 
 
-def _skip_whitespace(found: list[TextPart | ToolCall]) -> None:
-    while found and isinstance(found[0], TextPart) and not found[0].text.strip():
-        del found[0]
+def _skip_whitespace(parts: list[TextPart | ToolCall]) -> None:
+    while parts and isinstance(parts[0], TextPart) and not parts[0].text.strip():
+        del parts[0]
 
 
-def _same(expected: str, found: str) -> bool:
+def _same(expected: str, actual: str) -> bool:
     """Return whether two JSON texts represent the same arguments; 1, 1.0, "1" and true are all different."""
-    if expected == found:
+    if expected == actual:
         return True
     try:
-        return _canonical(expected) == _canonical(found)
+        return _canonical(expected) == _canonical(actual)
     except (ValueError, RecursionError):
         return False
 

@@ -1,7 +1,7 @@
 """Runs: functions that skip characters of one kind.
 
-These are the innermost loops of the library.  They differ between the two builds, as does the search in
-``markers.py``.  The interpreted build uses regular expressions.  The compiled build uses loops over
+The innermost loops of the library, which are in this module and in ``markers.py``, differ between the two
+builds.  The interpreted build uses regular expressions.  The compiled build uses loops over
 characters, because in compiled code such a loop over a whole delta is faster than a call of a regular
 expression.  The loops call no functions, so that the C compiler looks up the width of the string's characters
 only once.
@@ -37,7 +37,7 @@ NO: Final = -2
 """Value that is returned instead of an index if the text does not match."""
 
 ASCII: Final = 128
-"""Index of the entry for all characters outside ASCII in the tables that ``flags_of`` returns."""
+"""In the tables that ``flags_of`` returns, the index of the entry for all characters outside ASCII."""
 
 
 def flags_of(characters: Iterable[str]) -> bytes:
@@ -97,8 +97,8 @@ class Alphabet:
     def __init__(self, pattern: str) -> None:
         """Compile the set.
 
-        :param pattern: a pattern that matches a whole run.  It may allow fewer characters at the start of the
-            run.
+        :param pattern: a pattern that matches a whole run.  The pattern may allow fewer characters at the
+            start of the run.
         """
         self.pattern: Final = re.compile(pattern)
         codes = set(map(chr, range(ASCII))) if COMPILED else set[str]()
@@ -153,7 +153,7 @@ def skip_whitespace(text: str, at: i64) -> i64:
 
 
 def string_run(text: str, at: i64) -> i64:
-    """Skip characters and complete escapes inside a JSON string."""
+    """Skip characters of a JSON string up to its end, an incomplete escape or an invalid character."""
     if not COMPILED:
         return _STRING_RUN.match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)

@@ -75,16 +75,16 @@ class MarkerSet:
         self.first_character: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
         """Character that all literals start with; empty if they differ."""
         self._reaches: Final[dict[str, int]] = {}
-        # Of the characters that occur in every literal, the one that occurs earliest, and its highest index
-        # in a literal.
+        # A character that all literals contain, and the maximum of its first index over the literals.  If
+        # there are several such characters, the one with the smallest maximum is used.
         in_all = set(found[0]).intersection(*found) if found else set()
         latest = [(max(literal.index(char) for literal in found), char) for char in in_all]
         self._common_at, self._common = min(latest, default=(0, ""))
         self._unless: Final = unless
         self._next: re.Pattern[str] | None = None
         self._first_flags: Final = flags_of(self._by_first)
-        # The first index at which the literals differ.  It is usually 1, but sometimes all literals start
-        # with the same two characters.
+        # The first index at which the literals differ: usually 1, but some sets of literals start with the
+        # same two characters.
         shortest = len(found[-1]) if found else 0
         self._split_index: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
         self._groups, self._group_of = _grouped(found, self._split_index, unless) if COMPILED else ([], b"")
@@ -112,8 +112,8 @@ class MarkerSet:
         """Return the index of the next literal from ``at`` on, and the literal.
 
         If the text ends with the beginning of a literal, or with a literal that may still become a longer
-        one, return its index and an empty string.  If the text is final, only complete literals are found.
-        The index is -1 if nothing is found.
+        one, return the index of this end and an empty string.  If the text is final, only complete literals
+        are found.  The index is -1 if nothing is found.
         """
         if self._common and len(text) - at > SHORT:
             found = text.find(self._common, at)
@@ -126,7 +126,7 @@ class MarkerSet:
         return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
-        """Return the longest literal at ``at`` that the next character does not rule out; else empty."""
+        """Return the longest literal at ``at`` that the next character allows, or an empty string."""
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""
@@ -263,7 +263,7 @@ _NONE: Final[list[str]] = []
 
 
 def agreement(literal: str, text: str, start: int) -> int:
-    """Return the number of characters that a literal and the text at ``start`` have in common."""
+    """Return the length of the common prefix of a literal and the text at ``start``."""
     at: i64 = start
     size: i64 = len(literal)
     rest: i64 = len(text) - at
@@ -304,8 +304,7 @@ def _rest_pattern(rests: list[str], excluded: str = "") -> str:
 
     Only a complete string sets a group.
 
-    :param excluded: a negative look-ahead pattern for the characters that must not follow an empty string in
-        ``rests``.
+    :param excluded: negative look-ahead pattern to put before the match of an empty string in ``rests``.
     """
     branches: dict[str, list[str]] = {}
     for rest in filter(None, rests):

@@ -16,6 +16,6 @@ _LONGEST: Final = 64
 """Maximum length of a string in a cache; longer strings are rarely repeated."""
 
 
-def has_room(kept: int, text: str, room: int = FEW) -> bool:
-    """Return whether to add ``text`` to a cache with ``kept`` entries.  Caches never evict an entry."""
-    return kept < room and len(text) <= _LONGEST
+def has_room(size: int, text: str, limit: int = FEW) -> bool:
+    """Return whether to add ``text`` to a cache that has ``size`` entries.  Caches never evict an entry."""
+    return size < limit and len(text) <= _LONGEST

@@ -16,8 +16,8 @@ def find_mismatch(tools: Tools, function: str, arguments: str) -> str:
 def find_mismatches(tools: Tools, function: str, arguments: str) -> Iterator[str]:
     """Yield a description of each argument that does not fit its schema.
 
-    Only required arguments and the types of the arguments are checked, so the check takes little time and
-    never rejects arguments that a full validation would accept.
+    To save time, this function checks only that required arguments are present and that types fit.  A full
+    validation would report all of these mismatches, too.
 
     >>> schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
     >>> tools = Tools([{"name": "f", "parameters": schema}])

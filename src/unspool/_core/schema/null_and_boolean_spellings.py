@@ -15,5 +15,5 @@ LOOSE_WORDS: Final = {
 }
 """Map from all spellings of true, false and null in model outputs, such as ``nil``, to the JSON spelling.
 
-These are for notations with unquoted strings.
+Notations with unquoted strings use this map.
 """

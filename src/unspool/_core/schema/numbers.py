@@ -9,7 +9,7 @@ from typing import Final
 MOST_DIGITS: Final = 4300
 """Maximum length of a number without its sign; by default Python's ``int`` rejects longer ones."""
 FINITE_DIGITS: Final = 308
-"""A number of at most this many characters without an exponent is finite."""
+"""Maximum length at which a number without an exponent is certainly finite."""
 _NUMBER: Final = re.compile(r"(?=[+-]?\.?[0-9])([+-]?)([0-9]*+)(\.[0-9]*+)?([eE][+-]?[0-9]++)?")
 _INTEGER_VALUE: Final = re.compile(r"[+-]?[0-9]++(?:\.0++)?")
 _NUMBER_VALUE: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
@@ -18,8 +18,8 @@ _NUMBER_VALUE: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]+
 def in_range(number: str) -> bool:
     """Return whether all clients can read a decimal number.
 
-    A number with a fraction or an exponent must be a finite double.  Integers have no such limit:
-    they keep all their digits, of which there are at most ``MOST_DIGITS``.
+    A number with a fraction or an exponent must be a finite double.  An integer may be larger, but may have
+    at most ``MOST_DIGITS`` digits, all of which are kept.
 
     >>> in_range("1e308"), in_range("1e309"), in_range("1" * 400), in_range("1" * 4301)
     (True, False, True, False)

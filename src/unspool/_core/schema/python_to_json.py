@@ -4,7 +4,7 @@ Models write such values if their chat templates print values with Python's ``st
 stricter than the codec for Python arguments (``arguments/python_literal.py``), because here the caller
 can still treat text that is not a literal as a string.
 
-One loop reads the tokens, and keeps the open brackets in a list and not on the call stack.  Therefore only
+One loop reads the tokens, and keeps the open brackets in a list, not on the call stack.  Therefore only
 memory limits the nesting.  All repetitions in the patterns are possessive, so the running time is linear.
 Digits are copied, and never converted to a number.
 """
@@ -64,8 +64,8 @@ _AFTER_COMMA: Final = {
     "pair": "key",
 }
 _AFTER_COLON: Final = {"brace": "pair", "key": "pair"}
-# Pairs of JSON brackets.  The key consists of Python's closing bracket, the kind of the bracket, and whether
-# a value precedes the closing bracket.
+# Map to pairs of JSON brackets.  Each key consists of Python's closing bracket, the kind of the bracket, and
+# whether a value precedes the closing bracket.
 _JSON_BRACKETS: Final = {
     ("]", "list", True): ("[", "]"),
     ("]", "list", False): ("[", "]"),

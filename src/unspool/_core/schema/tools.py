@@ -14,7 +14,7 @@ from ...errors import UsageError
 from .json_pointer import resolve_reference
 
 _NAME: Final = re.compile(r"[\w.:/-]{1,256}")
-"""Pattern of function names that at least one API accepts.  Local engines accept letters of any script."""
+"""Pattern of function names that at least one API or local engine accepts, with letters of any script."""
 _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
@@ -169,10 +169,10 @@ def _listed(tools: object) -> list[object]:
 
 
 def tool_function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object that contains the name and schema of a tool, or the name in a tool choice.
+    """Return the object inside a tool or a tool choice that contains the function's name.
 
-    In Chat Completions and Ollama this is the object under ``function``.  In Responses and Messages it is
-    the tool itself.
+    In Chat Completions and Ollama this is the object under ``function``.  In Responses and Messages this
+    object is ``tool`` itself.
     """
     function = tool.get("function")
     return function if isinstance(function, Mapping) else tool
@@ -184,7 +184,7 @@ def tool_name(tool: Mapping[str, Any]) -> Any:
 
 
 def _schema(function: Mapping[str, object]) -> object:
-    """Return the schema of a function's arguments.  Its key differs between APIs."""
+    """Return the schema of a function's arguments, which is under a different key in each API."""
     parameters = function.get("parameters")
     return function.get("input_schema") if parameters is None else parameters
 
@@ -199,6 +199,7 @@ class ValueType:
         "_known_parts",
         "_members",
         "_others",
+        "_required",
         "_root",
         "_schema",
         "is_any",
@@ -213,10 +214,12 @@ class ValueType:
         """
         self._schema = schema
         self._root = schema if root is None else root
-        # The rest of the schema is read on demand.  It may contain itself, and most of it is never needed.
+        # The rest of the schema is read on demand, because most of it is never needed, and because a schema
+        # may contain itself.
         self._known_parts: list[Mapping[str, object]] | None = None
         self._declared: dict[str, list[object]] | None = None
         self._keys: tuple[str, ...] | None = None
+        self._required: frozenset[str] | None = None
         self._members: dict[str, ValueType] = {}
         self._others: ValueType | None = None
         self._known_items: _Items | None = None
@@ -254,6 +257,11 @@ class ValueType:
 
     def required(self) -> frozenset[str]:
         """Return the names of the properties that every value must have."""
+        if self._required is None:
+            self._required = self._find_required()
+        return self._required
+
+    def _find_required(self) -> frozenset[str]:
         found: list[object] = []
         todo: list[object] = [self._schema]
         # The loop also visits the schemas that it appends.  The limit ends the loop if schemas refer to each
@@ -372,8 +380,17 @@ def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
         values = _list(schema.get("enum")) + ([schema["const"]] if "const" in schema else [])
         types = {json_type(value) for value in values}
     if not types:
-        types = {shape for keyword, shape in _SHAPES.items() if keyword in schema}
+        types = {shape for keyword, shape in _SHAPES.items() if _is_valid_shape(keyword, schema.get(keyword))}
     return frozenset(types) or _EVERYTHING
+
+
+def _is_valid_shape(keyword: str, value: object) -> bool:
+    """Return whether ``value`` is valid for a keyword in ``_SHAPES``; grammars ignore other values, too."""
+    if isinstance(value, (dict, Mapping)):
+        return keyword != "prefixItems"
+    if isinstance(value, bool):
+        return keyword in ("items", "additionalProperties")
+    return isinstance(value, (list, tuple)) and keyword in ("items", "prefixItems")
 
 
 def _type_named(name: str) -> str:

@@ -1,1 +1,1 @@
-"""Stages after the machine.  Each takes events, and returns events, a message or columns."""
+"""Stages after the machine.  Each stage takes events, and returns events, a message or columns."""

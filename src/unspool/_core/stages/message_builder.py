@@ -48,7 +48,7 @@ class MessageBuilder:
         """Create a builder for one output.
 
         :param parser: the parser that the events come from.
-        :param source: the whole output, if it is known, so that errors can quote it.
+        :param source: the whole output, if it is known; errors quote this text.
         """
         self._whitespace = WhitespaceFilter(parser)
         self._source = source
@@ -234,12 +234,12 @@ class _OpenCall:
         return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
 
     def kept(self, part: BrokenCall) -> ToolCall:
-        """Return a broken call as a ``ToolCall``, for the policy ``call``."""
+        """Convert a broken call to a ``ToolCall``, for policies that keep such calls."""
         arguments = part.arguments
         if part.status == "malformed":
-            # Show the arguments as the model wrote them.  If the notation is JSON, the raw text contains the
-            # arguments that were read; show the text from their first character on.  In other notations, show
-            # the text after the beginning of the call.
+            # Show the arguments as the model wrote them.  If the notation is JSON, the raw text contains
+            # `arguments`, so show the raw text from there on.  In other notations, show the raw text after
+            # the head of the call.
             begin = self.raw.rfind(arguments, 0, self.args_end) if arguments else -1
             arguments = self.raw[begin if begin >= 0 else self.head : self.args_end]
         return ToolCall(self.id, self.name, arguments, *self.args_span)

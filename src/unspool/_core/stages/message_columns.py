@@ -96,7 +96,7 @@ class MessageColumns:
 
         :param starts: the start offset of each call in ``message.parts``, complete or broken.
         :param ends: the end offset of each of these calls.
-        :param diagnostics: the diagnostics of the message, with offsets of the same kind as the calls.
+        :param diagnostics: the diagnostics of the message, with offsets in the same unit as ``starts``.
         :param labels: the label of each token, or None if tokens were not labelled.
         """
         self.reasoning.append(message.reasoning)

@@ -1,7 +1,7 @@
 r"""Arguments of calls that are still incomplete, for programs that show a call while the model writes it.
 
-``PartialArguments`` reads the JSON text of each call once, piece by piece, and builds its value in place.
-Nothing is parsed again, so the work is linear over the stream, and nesting does not use Python's stack.
+``PartialArguments`` reads the JSON text of each call once, piece by piece, and builds its value in place.  So
+the time for a stream grows linearly.  Nested values do not use Python's call stack.
 
 ====================  ===============================================================
 text so far           value
@@ -13,8 +13,8 @@ text so far           value
 ``{"rows": [``        ``{"rows": []}``: objects and lists appear empty, and grow
 ====================  ===============================================================
 
-Everything that is shown is also in the final value; only if a key is repeated does its last value replace the
-others, as in ``json.loads``.  The text of a malformed call is read up to its first error.
+Everything that is shown is also in the final value, except that the last value of a repeated key replaces the
+earlier ones, as in ``json.loads``.  The text of a malformed call is read up to its first error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+
 _LITERALS: Final = {"true": True, "false": False, "null": None}
 
 _START, _FIRST_KEY, _KEY, _COLON, _FIRST_ITEM, _VALUE, _NEXT, _STRING_OPEN, _SCALAR_OPEN, _OVER = range(10)
-"""What the reader expects next: the object itself, a key, a value, or the rest of a string or scalar."""
+"""States, named after the expected input: the object itself, a key, or the rest of a string, for example."""
 
 
 class PartialArguments:
@@ -183,7 +183,7 @@ class _Reader:
             self._expected = _NEXT
 
     def _read_scalar(self, text: str, at: int) -> int:
-        """Read a part of a number or a literal; its end is known when another character follows."""
+        """Read part of a number or literal, which ends only when another character follows."""
         end = _end(_SCALAR, text, at)
         self._pieces.append(text[at:end])
         if end < len(text):

@@ -15,7 +15,7 @@ from ...policies import PolicyChoice, as_policies
 
 
 class ReasoningSplit(NamedTuple):
-    """Text that one call of ``feed`` has added to the reasoning and to everything else."""
+    """Text that one call of ``feed`` has added to the reasoning and to the rest of the output."""
 
     reasoning: str
     rest: str

@@ -47,9 +47,10 @@ from ...dialects.parse_templates import (
     Literal,
     Space,
     first_literal,
+    only_at_start,
     parse_template,
     reading_pieces,
-    split_marks,
+    template_text,
 )
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event
 from ...policies import DEFAULTS
@@ -548,7 +549,7 @@ def _vocabulary_of(dialects: Sequence[Dialect]) -> _Vocabulary:
             if before:
                 phrases.setdefault(before, dialect)
         for template in (*dialect.section, *dialect.call):
-            for piece in parse_template(split_marks(template)[1]):
+            for piece in parse_template(template_text(template)):
                 if isinstance(piece, (Literal, Attributes)):
                     words.update(re.findall(r"[^\W\d_]+", piece.text.replace("▁", " ")))
     words.update(word for key in (*name_keys, *args_keys) for word in key.split("_"))
@@ -573,14 +574,14 @@ def _openers(dialect: Dialect) -> Iterator[str]:
     for template in (*dialect.section, *dialect.call):
         pieces = [
             piece
-            for piece in reading_pieces(split_marks(template)[1])
+            for piece in reading_pieces(template_text(template))
             if not isinstance(piece, Space | LineFeed)
         ]
         opener = first_literal(pieces).strip().removesuffix("[").rstrip()
         if opener:
             yield opener
     if dialect.frame is not None:
-        yield from (opener.lstrip("^").strip() for opener in dialect.frame.open)
+        yield from (template_text(opener).strip() for opener in dialect.frame.open)
 
 
 def _changed(opener: str) -> list[str]:
@@ -676,7 +677,7 @@ def _tool_patterns(vocabulary: _Vocabulary, names: tuple[str, ...]) -> _ToolPatt
 def _has_unmarked_calls(dialect: Dialect) -> bool:
     """Return whether calls of this dialect may be objects without markers."""
     return "{envelope}" in dialect.call and any(
-        split_marks(section)[1] == "{calls}" for section in dialect.section
+        only_at_start(section) and template_text(section) == "{calls}" for section in dialect.section
     )
 
 

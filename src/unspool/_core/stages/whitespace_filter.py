@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 
 The machine emits all whitespace as the model wrote it.  Some of it belongs to the format of calls, such as a
-blank line in front of a call, and must be removed.  Only the input after the whitespace shows whether it
+blank line before a call, and must be removed.  Only the input after the whitespace shows whether it
 belongs to the format.  This stage therefore holds back whitespace, and passes on the machine's events with
 the following changes:
 
@@ -125,7 +125,7 @@ class _Channel:
             self.sure = len(self.blanks)
 
     def flush(self, end: int) -> Text | None:
-        """Return a text event with the whitespace that is held back.  It ends at offset ``end``."""
+        """Return a text event with the whitespace that is held back.  The event ends at offset ``end``."""
         if not self.blanks:
             return None
         blanks = "".join(self.blanks[: self.sure])
@@ -139,7 +139,7 @@ class _Channel:
 class WhitespaceFilter:
     """Filter that removes formatting whitespace from the events of a parser.
 
-    Create one with ``parser.tidy()``.  Events can be pushed in lists of any length.
+    Create one with ``parser.tidy()``.  The method ``feed`` accepts lists of any length.
     """
 
     __slots__ = (
@@ -177,15 +177,15 @@ class WhitespaceFilter:
         self.channel: Channel = parser.start_channel
         """Channel after the events so far."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
-        """Map from a call's index to the channel around the call and the whitespace removed in front of
-        it."""
+        """Map from a call's index to the channel around the call and the whitespace removed before
+        the call."""
 
     @property
     def finish_reason(self) -> FinishReason:
         """Finish reason of the events so far.
 
-        It is ``length`` if a call was cut off, and ``tool_calls`` if there is a complete call.  Otherwise
-        it is the reason passed to ``Parser.finish``, by default ``stop``.
+        The reason is ``length`` if a call was cut off, and ``tool_calls`` if there is a complete call.
+        Otherwise it is the reason passed to ``Parser.finish``, by default ``stop``.
         """
         return self._rule.reason()
 
@@ -227,7 +227,7 @@ class WhitespaceFilter:
             out.append(event)
 
     def _before_call(self, out: list[Event]) -> str:
-        """Show or remove the whitespace in front of a call, and return what was removed."""
+        """Show or remove the whitespace before a call, and return the removed whitespace."""
         content = self._content
         blanks = "".join((content if self.channel == "content" else self._reasoning).blanks)
         if self._keep_around:
@@ -269,7 +269,7 @@ class WhitespaceFilter:
                 content.forget()
                 content.lead = _NEWLINES
             elif kind == "reasoning_open" and content.only_breaks:
-                content.sure = 0  # remove newlines in front of the opening marker, unless text follows
+                content.sure = 0  # remove newlines before the opening marker, unless text follows
             else:
                 content.end_here()
         elif kind == "dropped":

@@ -31,7 +31,7 @@ class CommitBuffer:
         self._policies = policies
         self._channel: Channel = channel  # channel of the text around the call
         self._held: list[Event] = []
-        self._replaced = 0  # number of broken calls that were replaced by text or removed
+        self._replaced = 0  # number of broken calls that were removed or replaced with text
 
     @property
     def pending(self) -> int:
@@ -54,9 +54,9 @@ class CommitBuffer:
         return out
 
     def _release(self, end: CallEnd) -> list[Event]:
-        """Return the events for a call that has ended: a call, or text or removed markup in its place."""
+        """Return the events of a call that has ended, or of the text or markup that replaces the call."""
         start = self._held[0]
-        assert isinstance(start, CallStart)  # noqa: S101 - `feed` starts with it
+        assert isinstance(start, CallStart)  # noqa: S101 - `feed` starts to hold back events at a `CallStart`
         diagnostics: list[Event] = [
             event for event in self._held if isinstance(event, Diagnostic) and event.kind != "late_id"
         ]
@@ -64,7 +64,7 @@ class CommitBuffer:
             policy = self._policies.for_broken(end.status)
             if policy not in ("call", "error"):
                 return self._replace(start, end, diagnostics, as_text=policy != "drop")
-        # A model may write the id after the arguments.  It can still be used, as `CallStart` was held back.
+        # `CallStart` is still held back, so it can contain an id that the model wrote after the arguments.
         late = [
             event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
         ]

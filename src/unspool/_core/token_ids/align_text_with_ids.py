@@ -7,12 +7,12 @@ of an incomplete character or a possible stop string), omit special tokens, or e
 Theory of operation: the ids are decoded to the *expected* text, in which each special token is
 one private code point (see ``tokenizer_adapters.py``).  The expected text is compared with the actual text.
 
-* Where they agree, the actual text is returned.
-* If the next expected character is a special token, the characters of the token are looked for in the
-  actual text, after whitespace.  If they are present, the code point replaces them.  If the engine
-  omitted the token, the code point is inserted.
-* If they differ in ordinary text (because a decoder changed whitespace, or the bytes are not valid
-  UTF-8), the actual text is returned, up to the next special token.
+* Where the two texts agree, the actual text is returned.
+* If the next expected character is a special token, the actual text may contain the characters of the
+  token, after any whitespace.  The code point then replaces these characters.  If the engine omitted the
+  token, the code point is inserted.
+* If ordinary text differs (because a decoder changed whitespace, or the bytes are not valid UTF-8), the
+  actual text is returned, up to the next special token.
 * Text that may be the beginning of a special token is held back.
 """
 
@@ -26,7 +26,7 @@ from .detokenizer import PRIVATE, OffsetMap
 
 
 class Alignment:
-    """Alignment of one output's text and ids, which replaces special tokens in the text by code points."""
+    """Alignment of one output's text and ids, which replaces special tokens in the text with code points."""
 
     __slots__ = ("_expected", "_length", "_literals", "_positions", "_text", "_unmatched", "offsets")
 
@@ -73,8 +73,8 @@ class Alignment:
     def finish(self) -> str:
         """Return the rest of the text at the end of the input.
 
-        Special tokens that the ids contain but the text lacks are inserted.  If the text lacks ordinary
-        text as well, it was truncated there, and nothing after that point is inserted.
+        Special tokens that the ids contain but the text lacks are inserted, up to the point where ordinary
+        text is missing, because the text was truncated there.
         """
         out: list[str] = []
         expected = self._expected
@@ -83,7 +83,7 @@ class Alignment:
             code_point = expected.piece[expected.at]
             literal = self._literals.get(code_point, "")
             if not literal:
-                break  # ordinary text is missing, so the text was truncated here
+                break  # ordinary text is missing: the text was truncated here
             if literal.startswith(self._text[at:]):
                 at = len(self._text)
             self._insert_token(code_point, literal, out)
@@ -129,7 +129,7 @@ class Alignment:
         return 0
 
     def _resynchronise(self, at: int, out: list[str]) -> int:
-        """Return the text up to the next special token, because it differs from the decoded ids."""
+        """After a difference, output the text up to the next special token, and return its end."""
         self._unmatched = _Queue()
         expected = self._expected
         while expected.piece:
@@ -163,7 +163,7 @@ class Alignment:
 
 
 class _Queue:
-    """Queue of text.  Reading from the front does not copy the rest."""
+    """Queue of text that can be read from the front without copying the rest."""
 
     __slots__ = ("_later", "_next", "at", "piece")
 

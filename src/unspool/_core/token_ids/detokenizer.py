@@ -22,11 +22,11 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
     """Replace the private code points in ``text`` with their special tokens; inverse of ``substitute``."""
     if text.isascii():  # a fast check, because Python strings store whether they are ASCII
         return text
-    return PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
+    return PRIVATE.sub(lambda match: code_points_back.get(match[0], match[0]), text)
 
 
 def _is_code_point(text: str) -> bool:
-    """Return whether a token is special, which is so if its text is a private code point."""
+    """Return whether ``text``, the text of a token, is the private code point of a special token."""
     return len(text) == 1 and _FIRST <= ord(text[0]) <= _LAST
 
 
@@ -40,8 +40,8 @@ class OffsetMap:
     """Map from offsets in text with code points to offsets in plain text.
 
     A code point is shorter than its special token, so it shifts all text after it.  The map keeps a cursor at
-    the last query.  Ascending queries, like the spans of events, take constant time on average; the time for
-    a query before the cursor is proportional to the number of code points between them.
+    the last query.  Ascending queries, such as those for the spans of events, take constant time on average.
+    The time for any other query is proportional to the number of code points between query and cursor.
     """
 
     __slots__ = ("_before", "_cursor", "_last", "_places", "_shift")
@@ -153,10 +153,10 @@ class Detokenizer:
         out: list[str] = []
         wide: list[Any] = []  # number of characters that begin in each token
         length: i64 = self._length
-        special: list[tuple[int, int]] = []  # Position of each code point, extra length of its literal.
-        others: list[tuple[int, int]] = []  # Number of a token, and the correction to its width.
-        given: list[int] = ids if isinstance(ids, list) else list(ids)
-        for id in given:
+        special: list[tuple[int, int]] = []  # Pairs: position of a code point, extra length of its literal.
+        others: list[tuple[int, int]] = []  # Pairs: number of a token, correction of its width.
+        all_ids: list[int] = ids if isinstance(ids, list) else list(ids)
+        for id in all_ids:
             known = texts[id] if 0 <= id < size else None
             if known is None or incomplete:
                 try:
@@ -195,7 +195,7 @@ class Detokenizer:
         if self.widths is None:
             if self._length or self._incomplete:
                 raise UsageError(
-                    "measure_tokens() must be called before the first ids: make a new Parser for it"
+                    "measure_tokens() was called too late: call it on a new Parser, before the first ids"
                 )
             self.widths = []
         return self.widths
@@ -220,7 +220,7 @@ class Detokenizer:
 
         :param number: number of the token in the output.
         :param at: position of the token's text in the returned text.
-        :param special: list to which the positions of code points are appended.
+        :param special: list to which the position and extra length of each code point are appended.
         :param others: list to which corrections of token widths are appended.
         """
         piece = self._piece(id)

@@ -1,4 +1,4 @@
-"""Labels of tokens.  A label is one byte, and its values are the same in all versions of this library."""
+"""Labels of tokens.  A label is one byte, whose meaning is the same in all versions of this library."""
 
 from enum import IntEnum, IntFlag
 from typing import Final
@@ -31,7 +31,7 @@ class Label(IntEnum):
 
 
 class LabelFlag(IntFlag):
-    """Flags that are added to the :class:`Label` of a token."""
+    """Flags that can be combined with the :class:`Label` of a token."""
 
     SHARED = 64
     """The token belongs to several parts; the label is that of the first part."""
@@ -58,17 +58,17 @@ _BROKEN: Final = int(LabelFlag.BROKEN)
 _ALIKE: Final = [bytes([label]) for label in range(256)]
 
 Stretch = tuple[int, int]
-"""End offset and label of a stretch of text.  Each stretch begins at the end of the previous one."""
+"""End offset and label of a piece of text that begins where the previous piece ends."""
 
 
-def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> list[Stretch]:
-    """Return the labels of an output's text, as consecutive stretches.
+def stretches(events: list[Event], visible_events: list[Event], ends: frozenset[str]) -> list[Stretch]:
+    """Return consecutive stretches that cover the text of an output, each with its label.
 
     :param events: all events of the output.
-    :param shown: the same events without the trimmed whitespace; this whitespace is labelled as markup.
+    :param visible_events: the same events without formatting whitespace, which is labelled as markup.
     :param ends: markers that end a turn.
     """
-    visible = [(event.start, event.end) for event in shown if isinstance(event, Text)]
+    visible = [(event.start, event.end) for event in visible_events if isinstance(event, Text)]
     visible.sort()
     first = 0
     head: CallStart | None = None
@@ -81,7 +81,7 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
                 out.append((start, _MARKUP))
                 out.append((min(end, event.end), label))
                 if end > event.end:
-                    break  # the text continues after this event
+                    break  # a later event contains the rest of this visible text
                 first += 1
             out.append((event.end, _MARKUP))
         elif isinstance(event, Markup):
@@ -103,23 +103,23 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
     return out
 
 
-def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
+def labels_of(widths: list[int], text_labels: list[Stretch]) -> bytes:
     """Return a label for each token.
 
-    The label of a token is the label of its first character.  A token in which no character begins is part
-    of an earlier character, and has the label of that character.
+    A token has the label of the first character that begins in it.  A token in which no character begins has
+    the label of the character that it continues.
 
     :param widths: number of characters that begin in each token.
-    :param found: the stretches of the text, from :func:`stretches`.
+    :param text_labels: labels of the text, from :func:`stretches`.
     """
-    out: list[bytes] = []  # labels of the tokens so far, in runs
+    out: list[bytes] = []  # labels of the tokens so far, as runs of equal labels
     total: i64 = len(widths)
     token: i64 = 0  # The first token without a label.
     start: i64 = 0  # The offset of the first token without a label.
     # If the last stretch ended inside a token, this is the label of that token, which is not in `out` yet.
     shared: i64 = -1
     last: i64 = 0
-    for stretch_end, stretch_label in found:
+    for stretch_end, stretch_label in text_labels:
         end: i64 = stretch_end
         label: i64 = stretch_label
         if end <= last:
@@ -132,8 +132,8 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
                 continue  # this stretch ends in the same token as the one before it
             out.append(_ALIKE[shared])
             shared = -1
-        # Find the tokens that begin before the end of the stretch.  A token without width belongs to the
-        # token before it, because it continues a character of that token.
+        # Find the tokens that begin before the end of the stretch.  A token without width continues a
+        # character of the token before it, so both tokens belong to the same stretch.
         first = token
         while token < total:
             width: i64 = widths[token]

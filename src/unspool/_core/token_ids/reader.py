@@ -1,4 +1,4 @@
-"""Reader of token ids.  It converts the dialect and the ids for the machine, and the events back.
+"""Reader of token ids, which lets the machine distinguish special tokens from ordinary text.
 
 Each special token in the dialect's templates is replaced by one private code point, both in the
 templates and in the input.  The code points are lone surrogates, which no UTF-8 decoder produces.  So
@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._list_templates_and_markers import dialect_texts
+from ...dialects.parse_templates import TemplateT, template_text, with_text
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..scan.character_runs import BOUND
@@ -53,7 +54,7 @@ class TokenDialect:
 
 
 class TokenReader(Detokenizer):
-    """Converter of token ids to text for the machine, and of the machine's events to plain text."""
+    """Converter that turns token ids into text for the machine, and the machine's events into plain text."""
 
     __slots__ = ("_literals", "_unused", "alignment", "dialect")
 
@@ -77,7 +78,7 @@ class TokenReader(Detokenizer):
 
     @property
     def max_pending(self) -> int:
-        """Maximum that ``pending`` can reach in the current state."""
+        """Upper bound of ``pending`` in the current state."""
         return 0 if self.alignment is None or not self.alignment.pending else 2 * BOUND
 
     def prompt(self, text: str) -> str:
@@ -102,7 +103,7 @@ class TokenReader(Detokenizer):
         if self.alignment is None:
             if self._length or self._incomplete:
                 raise UsageError(
-                    "an earlier call of feed_tokens() had no text: pass text in every call, or in none"
+                    "an earlier call of feed_tokens() had no text: pass text in every call or in none"
                 )
             self.alignment = Alignment(self._literals)
         return self.alignment.feed(text, self.feed(ids))
@@ -112,7 +113,7 @@ class TokenReader(Detokenizer):
         return super().finish() if self.alignment is None else self.alignment.finish()
 
     def plain(self, events: list[Event]) -> list[Event]:
-        """Convert the texts and spans of the events from code points to plain text; return the events."""
+        """Convert the texts and spans of the events to plain text without code points; return the events."""
         offsets = self.offsets if self.alignment is None else self.alignment.offsets
         back = self._literals
         if self._unused:
@@ -175,8 +176,10 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         return dialect
     code_points = dict(pairs)
 
-    def each(templates: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(substitute(template, code_points) for template in templates)
+    def each(templates: tuple[TemplateT, ...]) -> tuple[TemplateT, ...]:
+        return tuple(
+            with_text(template, substitute(template_text(template), code_points)) for template in templates
+        )
 
     frame = dialect.frame
     if frame is not None:
@@ -193,11 +196,16 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         reasoning=each(dialect.reasoning),
         content=each(dialect.content),
         drop=each(dialect.drop),
+        habits=replace(
+            dialect.habits,
+            drop_text=each(dialect.habits.drop_text),
+            repeated_calls=each(dialect.habits.repeated_calls),
+        ),
         stop=each(dialect.stop),
         values=replace(dialect.values, quote=substitute(dialect.values.quote, code_points)),
         prompt=replace(
             dialect.prompt,
-            start=substitute(dialect.prompt.start, code_points),
+            ends=each(dialect.prompt.ends),
             turn=each(dialect.prompt.turn),
         ),
         frame=frame,

@@ -1,11 +1,11 @@
-"""Cache of token texts.  It is filled on demand, because a model uses only few of its tokens."""
+"""Cache of token texts.  A text is cached on first use, because most outputs use only a few tokens."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 CACHE_SIZE: Final = 1 << 20
-"""Upper limit of the ids that are cached.
+"""Limit on token ids; only the texts of smaller ids are cached.
 
 All vocabularies are smaller.  Without a limit, one invalid id could make the list very large.
 """
@@ -14,8 +14,8 @@ All vocabularies are smaller.  Without a limit, one invalid id could make the li
 class TokenTexts:
     """Texts and widths of tokens that consist of complete characters, keyed by id.
 
-    The width of a token is the length of its plain text.  The text of a special token may be a private code
-    point, which is shorter.
+    The text of a special token may be a private code point.  The width of a token is always the length of its
+    plain text.
     """
 
     __slots__ = ("texts", "widths")
@@ -32,5 +32,5 @@ class TokenTexts:
         if more > 0:
             self.widths.extend([0] * more)
             self.texts.extend([None] * more)
-        self.widths[id] = width  # set before the text: threads that find a text also expect the width
+        self.widths[id] = width  # set first, because another thread that finds the text also reads the width
         self.texts[id] = text

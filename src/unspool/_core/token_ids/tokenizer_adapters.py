@@ -1,14 +1,15 @@
 """Adapters for tokenizers, and private code points for special tokens.
 
 A model can write a marker such as ``<tool_call>`` in two ways: as a special token, which is markup,
-or in ordinary tokens, which only mention the marker.  The difference is visible in ids, but not in
-text.  So when the input is ids, every special token is replaced by one private code point,
-in the compiled templates (:func:`substitute`) and in the input (``Detokenizer``).  The machine
-then compares characters in the same way as for text.
+or in ordinary tokens, which only mention the marker.  The difference is visible in token ids,
+but not in text.  For input as token ids, every special token is therefore replaced with one private code
+point, in the compiled templates (:func:`substitute`) and in the input (``Detokenizer``).  The parser then
+compares characters in the same way as for text.
 
 The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8 decoder produces them, so
-they cannot occur in ordinary text.  Nor can they be encoded, so the parser must not return them:
-``restore`` converts text, and ``OffsetMap`` converts offsets (``detokenizer.py``).
+they cannot occur in ordinary text.  Text with surrogates cannot be encoded, so the parser must not return it.
+In ``detokenizer.py``, ``restore`` replaces the code points with the text of the tokens, and ``OffsetMap``
+converts offsets.
 
 Tokenizers of other packages are recognised by their methods.  None of these packages is imported.
 """
@@ -39,17 +40,17 @@ _SURROGATES: Final = 0x800
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Vocabulary with the methods that the parser of token ids needs."""
+    """Tokenizer with the methods that the parser of token ids needs."""
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the UTF-8 bytes that an ordinary token has in the middle of a text.
+        """Return the UTF-8 bytes of an ordinary token that is not at the beginning of a text.
 
         The bytes may begin or end inside a character.  Raise ``LookupError`` if the vocabulary lacks the id.
         """
         ...
 
     def special_tokens(self) -> Mapping[int, str]:
-        """Return a map from the id to the text of each added, special or control token.
+        """Return the texts of all added, special and control tokens, keyed by id.
 
         Omit added tokens that consist of whitespace, because whitespace is ordinary text.
         """
@@ -66,26 +67,25 @@ class Encoder(Tokenizer, Protocol):
 
 
 def as_encoder(obj: object) -> Encoder:
-    """Return the tokenizer that ``obj`` is or contains; it must be able to encode text."""
+    """Return the result of ``as_tokenizer``; raise an error if this tokenizer cannot encode text."""
     tokenizer = as_tokenizer(obj)
     if isinstance(tokenizer, Encoder):
         return tokenizer
     raise UsageError(
-        f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot encode text with special "
-        "tokens in it: pass a tokenizers.Tokenizer, a fast tokenizer of transformers, a Tekken tokenizer "
-        "of mistral_common, or an object that also has the method encode(text)"
+        f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot encode text that contains "
+        "special tokens: pass a tokenizers.Tokenizer, a fast tokenizer of transformers, a Tekken tokenizer "
+        "of mistral_common, or an object with the methods token_bytes(id), special_tokens() and encode(text)"
     )
 
 
 def as_tokenizer(obj: object) -> Tokenizer:
-    """Return the tokenizer that ``obj`` is or contains.
+    """Return ``obj`` if it is a tokenizer, or the tokenizer that it wraps.
 
-    :param obj: a ``tokenizers.Tokenizer``, a fast tokenizer of ``transformers``, a tokenizer of
-        ``mistral_common``, an object that holds one of these (a processor, an engine's wrapper), or a
-        :class:`Tokenizer`.
+    :param obj: a :class:`Tokenizer`, a ``tokenizers.Tokenizer``, a fast tokenizer of ``transformers``, a
+        tokenizer of ``mistral_common``, or a wrapper of one of these, such as a processor.
 
-    Facts about the vocabulary are cached for as long as ``obj`` lives.  A new parser for each request is
-    therefore cheap.  Add tokens to the vocabulary before its first use here.
+    Facts about the vocabulary are cached for as long as ``obj`` lives, so a new parser for each request is
+    cheap.  All tokens must be added to the vocabulary before the first call.
     """
     adapter = _ADAPTERS.get(type(obj))
     if adapter is not None:
@@ -106,7 +106,7 @@ def as_tokenizer(obj: object) -> Tokenizer:
 
 
 def unwrap_tokenizer(obj: object) -> Iterator[object]:
-    """Yield an object, then the tokenizer in that object, then the tokenizer in that tokenizer, and so on.
+    """Yield ``obj`` and all tokenizers inside it, from the outermost to the innermost.
 
     A processor contains a tokenizer of ``transformers``, which contains a tokenizer of the ``tokenizers``
     package; ``mistral_common`` and engines have their own wrappers.
@@ -130,10 +130,10 @@ def assign_code_points(literals: Iterable[str], tokenizer: Tokenizer) -> dict[st
     """Return a private code point for each special token that occurs in at least one of the literals.
 
     A token may be a part of a literal, like ``｜DSML｜`` in ``<｜DSML｜invoke``.  The result depends
-    only on the set of these tokens, not on the order of the literals or on the tokens' ids.  This lets
-    vocabularies with the same markers share one compiled dialect.
+    only on the set of these tokens, not on the order of the literals or on the tokens' ids.  Therefore,
+    vocabularies with the same markers can share one compiled dialect.
     """
-    # The literals are joined with a surrogate, so that no token can match across the end of a literal.
+    # The literals are joined with a surrogate, so that no token can match across two literals.
     haystack = chr(_FIRST_SURROGATE).join(literals)
     # Tokens that are single characters or whitespace are excluded, because they also occur in ordinary text.
     found = sorted(
@@ -153,8 +153,8 @@ def assign_code_points(literals: Iterable[str], tokenizer: Tokenizer) -> dict[st
 def assign_more_code_points(taken: Mapping[str, str], tokenizer: Tokenizer) -> dict[str, str]:
     """Return private code points for control tokens outside the dialect's markup, such as vision tokens.
 
-    The added tokens of a vocabulary may also be words and HTML tags, which are ordinary text.  So only
-    tokens that the vocabulary flags, or that look like control tokens, get a code point.
+    Only tokens that the vocabulary flags as control tokens, or that look like control tokens, receive a code
+    point.  Other added tokens may be words or HTML tags, which are ordinary text.
 
     :param taken: code points that are already assigned.
     """
@@ -171,7 +171,7 @@ def assign_more_code_points(taken: Mapping[str, str], tokenizer: Tokenizer) -> d
 def substitute(literal: str, code_points: Mapping[str, str]) -> str:
     """Replace the special tokens in a literal with their code points.
 
-    As in tokenizers, the leftmost match is replaced; of several at the same position, the longest.
+    As in tokenizers, the literal is searched from left to right, and longer tokens take precedence.
     """
     if not code_points:
         return literal
@@ -180,7 +180,7 @@ def substitute(literal: str, code_points: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=256)
 def pattern_of_tokens(tokens: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern that matches any of these tokens, and prefers longer ones."""
+    """Return a regular expression that matches any of these tokens; longer tokens take precedence."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile("|".join(re.escape(token) for token in longest_first))
 
@@ -191,7 +191,7 @@ def pattern_of_tokens(tokens: tuple[str, ...]) -> re.Pattern[str]:
 def _byte_alphabet() -> dict[str, int]:
     """Return GPT-2's byte alphabet, which assigns a printable character to each byte.
 
-    A byte whose Latin-1 character is printable is assigned this character.
+    If the Latin-1 character of a byte is printable, the byte is assigned this character.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(0x100) if byte not in printable]
@@ -215,7 +215,7 @@ class _Spelling:
         self.byte_fallback = byte_fallback
         """True if a vocabulary entry such as ``<0x0A>`` represents one byte."""
         self.replace = replace
-        """Pairs of text to replace and its replacement, such as U+2581 and a space."""
+        """Pairs of an old text and its replacement, such as U+2581 and a space."""
 
     def to_bytes(self, piece: str) -> bytes:
         if self.byte_fallback and (byte := _BYTE_PIECE.fullmatch(piece)):
@@ -272,8 +272,8 @@ def _spelling_rule(decoder: object) -> _Spelling | None:
 class VocabularyFacts:
     """Cached facts about one tokenizer.
 
-    The facts are stored under a weak reference to the tokenizer.  They must not refer to the tokenizer,
-    because such a reference would keep the tokenizer alive forever.
+    The facts are stored under a weak reference to the tokenizer.  The facts themselves must not refer to the
+    tokenizer, because such a reference would keep the tokenizer alive forever.
     """
 
     __slots__ = (
@@ -295,7 +295,7 @@ class VocabularyFacts:
         control: Iterable[str] = (),
     ) -> None:
         self.special = special
-        """Map from the id of each special token to its text."""
+        """Texts of the special tokens, keyed by id."""
         self.literals = frozenset(special.values())
         self.control = frozenset(control)
         """Special tokens that the vocabulary flags as control tokens, as opposed to added words."""
@@ -306,7 +306,7 @@ class VocabularyFacts:
         self.bytes: dict[int, bytes] = {}
         """Bytes of ordinary tokens, converted on demand.
 
-        A model uses only few tokens, and converting all of them would delay a server's first request.
+        Converting the whole vocabulary would delay a server's first request.
         """
         self.texts = TokenTexts()
         """Texts of the ordinary tokens that consist of complete characters."""
@@ -318,7 +318,7 @@ _VOCABULARIES: Final[WeakKeyDictionary[object, VocabularyFacts]] = WeakKeyDictio
 
 
 class _Adapter:
-    """Base class of the adapters, which are objects of type :class:`Tokenizer` with cached facts."""
+    """Base class of the adapters; an adapter is a :class:`Tokenizer` with cached facts."""
 
     __slots__ = ("_bytes", "facts")
 
@@ -346,7 +346,7 @@ class _Adapter:
 
 
 def facts_of_tokenizer(tokenizer: Tokenizer) -> VocabularyFacts:
-    """Return the facts about a tokenizer, cached if weak references to the tokenizer are possible."""
+    """Return the facts about a tokenizer; cache them if the tokenizer supports weak references."""
     if isinstance(tokenizer, _Adapter):
         return tokenizer.facts
     try:
@@ -383,8 +383,8 @@ class _HuggingFace(_Adapter):
 
     All supported models have byte-level or SentencePiece-like vocabularies.  Their tokens are converted one
     by one, according to the decoder in ``tokenizer.json``.  In other vocabularies (WordPiece, custom
-    decoders) the text of a token is the text that ``decode`` adds for it between two ordinary tokens.
-    This is correct for complete characters, but a part of a character becomes U+FFFD.
+    decoders), a token is decoded between two ordinary tokens, whose text is then removed.  The result is
+    correct for complete characters, but a part of a character becomes U+FFFD.
     """
 
     __slots__ = ("_source",)
@@ -396,7 +396,7 @@ class _HuggingFace(_Adapter):
     def _read_facts(self) -> VocabularyFacts:
         try:
             decoder = self._decoder()
-        except Exception:  # noqa: BLE001 - the only class that a decoder written in Python raises here
+        except Exception:  # noqa: BLE001 - a decoder written in Python raises a bare Exception here
             decoder = None
         spelling = _spelling_rule(decoder)
         found = self._source.get_added_tokens_decoder()
@@ -415,8 +415,8 @@ class _HuggingFace(_Adapter):
         return ids
 
     def _decoder(self) -> object:
-        # The pickled state of the decoder is its part of tokenizer.json.  Writing the whole tokenizer.json
-        # would take up to a second.
+        # Pickling the decoder yields its section of tokenizer.json.  Serializing the whole tokenizer would
+        # take up to a second.
         state = self._source.decoder.__getstate__()
         return json.loads(state) if isinstance(state, bytes) else json.loads(self._source.to_str())["decoder"]
 
@@ -526,8 +526,8 @@ _SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
     (_SentencePieceSource, _SentencePiece),
 )
 _ADAPTERS: Final[dict[type, Callable[[Any], _Adapter]]] = {}
-"""Map from a tokenizer's class to its adapter.  It is a cache, because recognising a tokenizer takes longer
-than reading a token."""
+"""Adapters, keyed by tokenizer class; cached because recognising a tokenizer takes longer than reading a
+token."""
 
 
 @runtime_checkable
@@ -557,5 +557,5 @@ class _HasTokenizer(Protocol):
 AnyTokenizer: TypeAlias = (
     Tokenizer | _HuggingFaceSource | _SentencePieceSource | _HasBackend | _HasInstruct | _HasTokenizer
 )
-"""Any object that holds a tokenizer: a :class:`Tokenizer`, a tokenizer of ``tokenizers``, ``transformers``
-or ``mistral_common``, or an object that has one of them as an attribute."""
+"""A :class:`Tokenizer`, a tokenizer of ``tokenizers``, ``transformers`` or ``mistral_common``, or an object
+that has one of these as an attribute."""

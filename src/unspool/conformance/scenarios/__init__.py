@@ -19,6 +19,7 @@ from ..case_format import TestCase
 from . import (
     answers_like_calls,
     arguments,
+    changed_markers,
     faulty_calls,
     missing_and_stray_markers,
     order,
@@ -36,6 +37,7 @@ GROUPS: Final[dict[str, str]] = {
     "answers": answers_like_calls.TITLE,
     "truncation": truncation.TITLE,
     **missing_and_stray_markers.TITLES,
+    "changed": changed_markers.TITLE,
     **faulty_calls.TITLES,
     **requests.TITLES,
 }
@@ -48,13 +50,14 @@ _MODULES: Final = (
     answers_like_calls,
     truncation,
     missing_and_stray_markers,
+    changed_markers,
     faulty_calls,
     requests,
 )
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.full_name: scenario for module in _MODULES for scenario in module.SCENARIOS
 }
-"""Mapping from the scenarios' full names to the scenarios."""
+"""Scenarios, keyed by full name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def capabilities_of(dialect: str) -> Capabilities:
 
 
 def select(patterns: Sequence[str] = ()) -> list[Scenario]:
-    """Return the scenarios that match a pattern (a group, a name, or ``order/*``), by default all."""
+    """Return the scenarios that match a pattern (a group, a name, or ``order/*``); default: all."""
     if not patterns:
         return list(SCENARIOS.values())
     matches = [

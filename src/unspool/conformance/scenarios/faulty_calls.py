@@ -1,9 +1,10 @@
 """Scenarios with calls that are malformed, duplicated or undeclared.
 
 - A malformed call is not returned as a call; its raw text is content. If a stream has already sent the start
-of the call, however, the client keeps that start. A malformed call does not cause the finish reason
-``tool_calls``. It does not affect other calls. - Duplicate calls are not removed. - A call to a tool that the
-request did not declare is returned, so that the application can tell the model
+  of the call, however, the client keeps that start. A malformed call does not cause the finish reason
+  ``tool_calls``, and does not affect other calls.
+- Duplicate calls are not removed.
+- A call to a tool that the request did not declare is returned, so that the application can tell the model
   about the mistake.
 """
 
@@ -13,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ...dialects.parse_templates import template_text
 from ...testing import RenderedPiece
 from ..case_format import TextSegment, Unfinished
 from .dialect_capabilities import reasoning_markers
@@ -33,7 +35,7 @@ _NOT_A_CALL: Final = "A broken call is not a call; the text and calls around it 
 
 
 def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEdit:
-    """Return an edit that applies ``change`` to the arguments of the call with the value ``LONG``."""
+    """Return an edit that applies ``change`` to the arguments of the call that contains ``LONG``."""
 
     def edit(draft: Draft) -> str | None:
         if not draft.capabilities.verbatim:
@@ -167,9 +169,9 @@ def _markup_as_text(markup: str, draft: Draft) -> str:
     ]
     # Markers that occur only in calls stay in the text, unless calls are messages with headers.
     ends = tuple(filter(None, closers))
-    call_templates = (
-        "" if any(call.endswith(ends) for call in dialect.call) else "\n".join(dialect.call + dialect.section)
-    )
+    call_templates = ""
+    if not any(call.endswith(ends) for call in dialect.call):
+        call_templates = "\n".join((*dialect.call, *map(template_text, dialect.section)))
     removed = [literal for literal in (*dialect.drop, *dialect.stop) if literal not in call_templates]
     for marker in (*removed, *ends):
         markup = markup.replace(marker, "")

@@ -4,9 +4,9 @@ The rules (see also docs/policies.md and docs/rulings.md):
 
 - Reasoning without a closer continues until the next call.
 - A complete call without its closer is valid if it is followed by the next call or by the end of the output.
-- Calls without the markers of a section are accepted if the dialect declares this form. - A stray reasoning
-closer is removed. A stray closer of a call is removed if it follows a call or is a
-  control token; otherwise it is text.
+- Calls without the markers of a section are accepted if the dialect declares this form.
+- A stray reasoning closer is removed.
+- A stray call closer is removed if it follows a call or is a control token; otherwise it is text.
 - Empty sections and empty reasoning are removed.
 - A marker is treated as text in two cases: it follows a quote or a backtick, or it opens a call but no call
   follows.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ...dialects.parse_templates import split_marks
+from ...dialects.parse_templates import template_text
 from ...testing import RenderedPiece
 from ..case_format import TextSegment
 from .dialect_capabilities import Capabilities, call_markers, reasoning_markers, section_markers
@@ -80,7 +80,7 @@ def _remove_section_opener(part: int) -> DraftEdit:
     def edit(draft: Draft) -> str | None:
         capabilities = draft.capabilities
         alone = any(
-            split_marks(section)[1].strip() == "{calls}" for section in capabilities.dialect.section[1:]
+            template_text(section).strip() == "{calls}" for section in capabilities.dialect.section[1:]
         )
         if not alone or not capabilities.marked:
             return "calls count only inside their section"
@@ -101,7 +101,7 @@ def _remove_inner_closer(draft: Draft) -> str | None:
 
 
 def _remove_reasoning_closer(draft: Draft) -> str | None:
-    """Remove the reasoning closer, and expect that the following text is reasoning, too."""
+    """Remove the reasoning closer, and expect that the following text becomes part of the reasoning."""
     if draft.capabilities.framed:
         return "the header of the next message ends reasoning"
     marked = draft.capabilities.marked or section_markers(draft.capabilities)[0]
@@ -377,7 +377,7 @@ ORPHANS: Final = (
 
 
 def _remove_everything(draft: Draft) -> str | None:
-    echo = draft.capabilities.dialect.prompt.echo
+    echo = draft.capabilities.dialect.habits.echo
     draft.pieces, draft.order = [], [TextSegment("content", echo)] if echo else []
     return None
 

@@ -1,6 +1,6 @@
 """Scenarios with up to four parts (text, reasoning and calls) in every possible order.
 
-Some models also call tools inside reasoning. Such a call interrupts the reasoning and must be returned as a
+Some models call tools inside reasoning. Such a call interrupts the reasoning and must be returned as a
 call.
 """
 

@@ -82,7 +82,7 @@ def _prefill_answer(draft: Draft) -> str | None:
     """Add the beginning of the answer to the end of the prompt."""
     if draft.capabilities.framed or draft.capabilities.wrapped:
         return "an answer begins with a marker"
-    if draft.capabilities.dialect.prompt.echo:
+    if draft.capabilities.dialect.habits.echo:
         return "the prompt holds the beginning of the reasoning"
     draft.prompt = "It is"
     return None
@@ -189,7 +189,7 @@ def _replace_with_json(
 
 
 def _as_json(part: ExpectedPart, *, named: bool, indent: int) -> ExpectedPart:
-    """If the part is a call, return the call that is expected from guided JSON, which has no ids."""
+    """Convert a call to the form that is expected from guided JSON, without an id; keep other parts."""
     if not isinstance(part, ExpectedCall):
         return part
     call = part.call

@@ -14,7 +14,7 @@ class Call:
     name: str
     arguments: dict[str, Any]
     spelling: str = ""
-    """JSON text of the arguments, if its formatting differs from the usual one."""
+    """JSON text of the arguments, if its formatting is unusual."""
 
     @property
     def json(self) -> str:
@@ -83,7 +83,7 @@ STANDARD_TOOLS: Final = (
     _tool("write_file", ["path", "content"], path=_STRING, content=_STRING),
     _tool("create_order", user_id=_INTEGER, items={"type": "array", "items": _SKU}),
 )
-"""Tools for the scenarios of the group ``standard``; the test corpus uses these tools, too."""
+"""Tools for the scenarios of the group ``standard`` and for the test corpus."""
 
 _PLACE: Final = {"type": "object", "properties": {"city": _STRING, "zip": _STRING, "floor": _INTEGER}}
 _REFER: Final = _tool(

@@ -4,7 +4,7 @@ All text before the cut is kept. The expected result depends on the position of 
 
 in text or reasoning         the text up to the cut
 in a marker                  a fragment: nothing, or its raw text
-before the end of the name   also a fragment
+before the end of the name   a fragment
 up to the last value         a truncated call
 after the arguments          a complete call; in dialects with tags, where only the
                              closing marker shows that no argument follows,
@@ -52,7 +52,10 @@ def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
 
 
 def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
-    """Return a function that finds the position ``offset`` characters after a word in a part."""
+    """Return a function that finds a cut at the end of a word in a part.
+
+    :param offset: the number of characters by which to move the cut; negative numbers move it back.
+    """
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):
@@ -108,7 +111,7 @@ def _parts_before_cut(draft: Draft, number: int, kept_length: int) -> list[Expec
 
 
 def _expected_by_part(draft: Draft) -> dict[int, ExpectedPart | None]:
-    """Return a dictionary from the index of each part of the scenario to the expected part."""
+    """Return the expected parts, keyed by their index in the scenario."""
     order = iter(draft.order)
     parts = sorted({piece.part for piece in draft.pieces})
     return {part: next(order, None) for part in parts}

@@ -35,7 +35,7 @@ class Status:
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def ready(self, exchange: Exchange) -> None:
-        """Report whether any upstream is ready; for authenticated clients, include the state of each one."""
+        """Report whether any upstream is ready, and to authenticated clients the state of each upstream."""
         upstreams = await self._check_upstreams()
         ready = any(upstreams)
         body: dict[str, Any] = {"status": "ready" if ready else "the upstream does not answer"}
@@ -46,7 +46,7 @@ class Status:
         await exchange.respond(200 if ready else 503, encode_line(body))
 
     async def _check_upstreams(self) -> list[bool]:
-        """Return whether each upstream is ready; the result is shared by all requests within a second."""
+        """Return, for each model, whether its upstream is ready; the result is reused for one second."""
         now = time.monotonic()
         if self._checked is None or now - self._checked[0] > _CACHE_SECONDS:
             check = asyncio.gather(*(one.upstream.ready() for one in self._models.all))

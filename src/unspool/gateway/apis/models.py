@@ -17,7 +17,7 @@ class ModelList:
         self._models = models
 
     async def get(self, exchange: Exchange) -> None:
-        """Describe the model that the path names; if it names none, list all models."""
+        """Describe the model that the path names; if the path names no model, list all models."""
         name = exchange.path.removeprefix("/v1/models").strip("/")
         if name:
             await exchange.respond(200, encode_line(_describe(self._models.find(name).model)))

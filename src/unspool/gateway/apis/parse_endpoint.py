@@ -29,7 +29,7 @@ from .validation import decode_body
 _TIMEOUT: Final = 10.0
 """Time limit for parsing, in seconds."""
 _MAX_FEED: Final = 1 << 16
-"""Maximum characters per parser call; the time limit is checked between calls."""
+"""Maximum number of characters per call of the parser; the time limit is checked between two calls."""
 
 
 class ParseBody(msgspec.Struct):
@@ -89,8 +89,7 @@ class ParseHandler:
 def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
     """Parse the text in a request body, and return the encoded response.
 
-    :param limit: approximate maximum size of the response in bytes.  It limits the length of the text, which
-        the response contains three times, and the number of events.
+    :param limit: approximate maximum size of the response in bytes; limits the text and the number of events.
     :param templates: allow the request to contain a chat template.
     """
     shape = decode_body(body, ParseBody)

@@ -62,10 +62,7 @@ WITHOUT_EFFECT: Final = frozenset(
         "workspace_id",
     )
 )
-"""Fields that do not change the output.
-
-They concern accounts, caches, speed or the vendor's own tools.
-"""
+"""Fields that do not change the output: fields for accounts, caches, speed or the vendor's own tools."""
 
 _EMPTY: Final[tuple[object, ...]] = (None, False, [], {}, "")
 

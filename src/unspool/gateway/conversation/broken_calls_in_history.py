@@ -1,8 +1,8 @@
 """Repair of broken tool calls that clients send back with the conversation.
 
-If a call is malformed or truncated, the gateway *poisons* its arguments: it makes them invalid JSON, so
-that no client runs the call (see ``_core/conversions/make_broken_arguments_unparsable.py``).  Clients send
-these calls back in later requests.
+If a call is malformed or truncated, the gateway *poisons* the call's arguments: it makes them invalid JSON,
+so that no client runs the call (see ``_core/conversions/make_broken_arguments_unparsable.py``).  Clients
+send these calls back in later requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def without_poisoned_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Ma
 
 
 def with_json_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the conversation with all arguments as JSON objects, for servers that require them."""
+    """Return the conversation with all arguments as JSON objects, for servers that require objects."""
     return [_change_arguments(message, _wrap_invalid) for message in messages]
 
 
@@ -35,7 +35,7 @@ def list_arguments(messages: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def count_malformed_calls(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Return the number of consecutive tool results at the end that answer malformed calls."""
+    """Return the number of consecutive malformed calls at the end of the conversation."""
     malformed = {
         call.get("id")
         for message in messages

@@ -1,8 +1,8 @@
 """Images, documents and audio in conversations.
 
-Media stays in the history of an agent's session, so rejecting it once would mean rejecting every later
-request of that session.  Upstreams that accept media get it unchanged.  For other upstreams, the gateway
-replaces media with text that describes it.
+Media stays in the history of an agent's session, so after one rejection the gateway would have to reject
+every later request of that session.  Upstreams that accept media receive the media unchanged.  For other
+upstreams, the gateway replaces media with text that describes it.
 """
 
 from __future__ import annotations

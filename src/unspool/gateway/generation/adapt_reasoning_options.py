@@ -1,8 +1,8 @@
 """Reasoning options that clients send to every model, even to models that do not support them.
 
 In some APIs, clients send reasoning options without knowing what the model supports.  Such options are listed
-in ``GenerationRequest.optional_fields``.  If the model does not support the requested effort, it gets the
-nearest effort that it supports.  Other unsupported options are ignored.
+in ``GenerationRequest.optional_fields``.  If the model does not support the requested effort, the
+gateway chooses the nearest supported effort.  Other unsupported options are ignored.
 """
 
 from __future__ import annotations

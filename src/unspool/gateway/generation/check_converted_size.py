@@ -52,7 +52,7 @@ def _check(exchange: Exchange, request: GenerationRequest, max_values: int) -> N
         _check_size("arguments of a call", max(map(len, arguments), default=0))
         _check_size("tools", len(msgspec.json.encode(request.chat.get("tools"))))
         _check_size("JSON schema", len(msgspec.json.encode(request.schema)))
-    # A call's arguments are JSON inside a string, so the count of the body's values does not include them.
+    # A call's arguments are JSON inside a string, so counting the body's values leaves out their values.
     if arguments:
         Bounds(max_values).check_texts(arguments)
     # The event loop writes these log entries, so there must not be many of them.

@@ -35,10 +35,7 @@ from .send_response import KeepResponse, Relay
 from .served_models import ServedModel, ServedModels
 
 ReadBody: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[GenerationRequest | None]]
-"""Function of an API that converts a request body.
-
-It returns None if it has already sent a response.
-"""
+"""An API's function for converting a request body; returns None if it has already sent a response."""
 
 
 class Generator:
@@ -79,7 +76,7 @@ class Generator:
 
         :param read: function that converts the body.
         :param encoder_type: encoder for the response.
-        :param keep: function that stores the response; None if it is never stored.
+        :param keep: function that stores the response; None if the response is never stored.
         """
         body = await self._bodies.read(exchange)
         self._active.admit(exchange)

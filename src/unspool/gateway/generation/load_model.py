@@ -115,7 +115,7 @@ def _has_neither_tools_nor_calls(source: Source) -> bool:
 
 
 def _load_tokenizer(directory: Path) -> AnyTokenizer | None:
-    """Load a model directory's tokenizer; return None if the file or the package that reads it is missing."""
+    """Load a model directory's tokenizer; return None if the file or the tokenizer package is missing."""
     file = find_tokenizer_file(directory)
     if file is None:
         return None

@@ -166,7 +166,7 @@ def renderer_unavailable(error: NoRenderer) -> Failure:
 
 
 def _with_descriptions(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tool with an empty description added to the function and each parameter without one."""
+    """Return the tool; if the function or a parameter has no description, add an empty one."""
     function = tool.get("function")
     if not isinstance(function, Mapping):
         return dict(tool)

@@ -41,8 +41,8 @@ class GenerationRequest:
     """Namespace and short name of each namespaced tool, keyed by the name that the model sees."""
     echo: dict[str, Any] = field(default_factory=dict)
     """Request fields that the response repeats."""
-    items: list[dict[str, Any]] = field(default_factory=list)
-    """Input items of this request, each with an id (Responses API only)."""
+    items: Sequence[Mapping[str, Any]] = ()
+    """Input items of this request (Responses API only)."""
     store: bool = True
     """True to store the response."""
     conversation: str | None = None

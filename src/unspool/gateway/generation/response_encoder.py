@@ -46,7 +46,7 @@ class ResponseEncoder:
         self.failed = False
         """True if the last ``feed()`` encoded an error, because the policies reject the output."""
         self._finish: list[Event] = []
-        """The ``Finish`` event, held back until the token counts for its chunk are known."""
+        """The ``Finish`` event, which is held back until the token counts are known."""
 
     def opening(self) -> bytes:
         """Return the encoded start of a stream, which precedes the output."""
@@ -84,7 +84,7 @@ class ResponseEncoder:
         return count
 
     def wire_usage(self) -> wire.Usage:
-        """Return the token counts in the form that the encoders of ``unspool.wire`` take."""
+        """Return the token counts in the form that the encoders of ``unspool.wire`` accept."""
         usage = self.usage
         reasoning = min(self.reasoning_tokens(), usage.completion)
         return wire.Usage(usage.prompt, usage.completion, usage.cached, reasoning)

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 KeepResponse: TypeAlias = Callable[[Exchange, GenerationRequest, Mapping[str, Any], RunWork], Awaitable[None]]
-"""Function of an API that stores a response, so that later requests can refer to it."""
+"""An API's function for storing a response, so that later requests can refer to the response."""
 
 
 class Relay:
@@ -90,7 +90,7 @@ class Relay:
         encoder.usage = self._usage()
         last = await self._run_if_large(encoder.closing)
         if self._keep is not None:
-            with suppress(MalformedOutput):  # then store nothing; the client must send the whole history
+            with suppress(MalformedOutput):  # if the output is malformed, nothing is stored
                 response = await self._run_if_large(encoder.streamed_response)
                 if response is not None:
                     await self._store(response)
@@ -152,7 +152,7 @@ class Relay:
         return events_of
 
     async def _run_if_large(self, work: Callable[[], Result]) -> Result:
-        """Run a function that processes the response, in a thread if the response or request is large.
+        """Run a function that processes the response; use a thread if the response or the request is large.
 
         The size of the request matters because the response repeats parts of the request, and because both
         are stored together.
@@ -192,7 +192,7 @@ class Relay:
         reasoning = 0
         outcomes: Counter[str] = Counter()
         reasons: list[FinishReason] = []
-        # There are no finish reasons if the response never started, so the lists may differ in length.
+        # If the response never started, there are readers but no finish reasons, so do not zip strictly.
         for reader, reason in zip(self._readers, self._finish_reasons(), strict=False):
             if reader.finished:
                 reasons.append(reason)

@@ -91,7 +91,7 @@ class ServedModels:
             for name in (one.model.name, *one.model.aliases):
                 if name in self._names:
                     raise UsageError(
-                        f"two models have the name {name!r}; change model or aliases in the settings of one"
+                        f"two models have the name {name!r}; change model or aliases in one model's settings"
                     )
                 self._names[name] = one
 

@@ -1,9 +1,9 @@
 """Tool support for models whose chat template does not support tools.
 
-Such a template leaves the tools of a request and the results of calls out of the prompt, or it fails on
-them.  So the gateway rewrites the conversation.  It adds the tools, with instructions for calling them,
-to the system message or, if the template has no system role, to the first user message.  Tool results
-become user messages.  ``normalise_history`` writes the calls of earlier turns in the model's dialect.
+Such a template omits tools and tool results from the prompt, or it fails if a request contains them.  So the
+gateway rewrites the conversation.  The tools, with instructions for calling them, are added to the system
+message or, if the template has no system role, to the first user message.  Tool results become user messages.
+``normalise_history`` writes the calls of earlier turns in the model's dialect.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def _drops(
     try:
         return text not in template.render([dict(one) for one in messages], tools, add_generation_prompt=True)
     except ChatTemplateError:
-        # If the template fails on the test tool, it must use tools, so it does not leave them out.  If it
-        # fails on a role, it does not support that role, which counts as leaving the message out.
+        # A template that fails on the test tool does not omit tools.  A template that fails on a message does
+        # not support the role of this message, which counts as omitting the message.
         return tools is None
 
 

@@ -57,7 +57,7 @@ class Authenticator:
             )
 
     def is_authenticated(self, exchange: Exchange) -> bool:
-        """Return whether a request has a valid API key or needs none."""
+        """Return whether a request has a valid API key, or needs no key."""
         try:
             self.check_key(exchange)
         except Failure:

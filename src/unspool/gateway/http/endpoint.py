@@ -114,8 +114,8 @@ class Endpoint:
                 exchange.set_tenant(self._auth.check_key(exchange))
             await self._find_handler(exchange.method)(exchange)
         except Failure as error:
-            # Drop the traceback.  It refers to this function's frame, which refers to the failure.  Because
-            # of this cycle, the request and its body would stay in memory until the next garbage collection.
+            # The traceback refers to this function's frame, and the frame refers to the failure.  Drop the
+            # traceback: the cycle would keep the request in memory until the next garbage collection.
             failure = error.with_traceback(None)
         except ClientGone:
             exchange.disconnected = "gone"
@@ -150,7 +150,7 @@ class Endpoint:
         return handler
 
     async def _send_error(self, exchange: Exchange, failure: Failure) -> None:
-        """Send an error response; if the response has already started, end it with the error instead."""
+        """Send the failure: as an error response, or as the end of a response that has already started."""
         if not exchange.started:
             body = encode_line(self._error_format(failure, exchange.id))
             later = ((b"retry-after", failure.retry_after.encode("latin-1")),) if failure.retry_after else ()

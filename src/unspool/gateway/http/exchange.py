@@ -24,7 +24,7 @@ EVENTS: Final = (
 )
 LINES: Final = ((b"content-type", b"application/x-ndjson"), *EVENTS[1:])
 ABORT: Final = "unspool.abort"
-"""Name of the ASGI scope extension with a function that closes the connection at once.
+"""Name of the ASGI scope extension that contains the function for closing the connection at once.
 
 ``server/connection_limits.py`` provides the function.
 """
@@ -55,7 +55,7 @@ class Exchange:
         self.sending_since: float | None = None
         """The time when the current send started; None if the client has accepted all data so far."""
         self.disconnected = ""
-        """The reason why the client no longer reads the response; empty while it is connected."""
+        """The reason why the client no longer reads the response; empty while the client is connected."""
         self.status = 0
         """The HTTP status of the response; 0 before the response starts."""
         self.method = str(scope["method"])
@@ -64,7 +64,7 @@ class Exchange:
         """The digest of the API key; empty if the gateway has no keys.  A tenant sees only its own data."""
         address = scope.get("client")
         self.client = str(address[0]) if address else ""
-        """The client for which worker pools queue jobs: the tenant or, without API keys, the IP address."""
+        """The client's key in the queues of worker pools: the tenant or, without API keys, the IP address."""
         self.size = 0
         """Size in bytes of the request's body and of the stored data that the request refers to."""
         self.values = 0
@@ -180,8 +180,8 @@ class Exchange:
         data = bytearray()  # a list of many small parts would need much more memory than one buffer
         while True:
             wait_started = time.monotonic()
-            # A newer request may have displaced this one while on_growth() ran, when displace() had no
-            # timeout to shorten.  In that case, a timeout of 0 ends this request now.
+            # If displace() was called while on_growth() ran, there was no timeout to shorten.  So end the
+            # request now, with a timeout of 0.
             async with asyncio.timeout(0 if self._displaced else seconds) as self._body_timeout:
                 message = await self.receive()
             self._body_timeout = None

@@ -29,7 +29,7 @@ MOST_DIGITS: Final = 1 << 21
 The time to decode an integer grows with the square of the number of its digits.
 """
 _WINDOW: Final = 1 << 14
-"""Number of bytes that are counted in one step; other threads may run between two steps."""
+"""Number of bytes to examine in one step; other threads may run between two steps."""
 _DIGITS: Final = 10
 """Number of digits that take as long to decode as one value."""
 _ESCAPES: Final = 20
@@ -53,11 +53,11 @@ class Bounds:
         self._digits = 0
         self._escapes = 0
         self._at = 0
-        """Number of bytes that have been counted."""
+        """Number of bytes that have been examined."""
         self._in_string = False
 
     def uncounted(self, data: bytes | bytearray) -> int:
-        """Return the number of bytes that remain to be counted, or 0 if the body cannot exceed a limit."""
+        """Return the number of bytes not yet examined, or 0 if the body cannot exceed a limit."""
         return len(data) - self._at if len(data) > self._short else 0
 
     def check(self, data: bytes | bytearray) -> None:

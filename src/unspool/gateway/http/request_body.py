@@ -26,7 +26,7 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 _COUNT_INTERVAL: Final = 1 << 20
-"""Number of new bytes in a body after which its values are counted again."""
+"""Number of bytes that must arrive before the values in these bytes are counted."""
 _OPENERS: Final = (b"[", b"{")
 
 

@@ -1,7 +1,7 @@
 """Bounded and fair thread pools for heavy work.
 
 A running thread cannot be stopped, so the number of jobs must be limited.  Each pool runs a fixed
-number of jobs at a time and has a queue of limited length.  If the queue is full, the request gets
+number of jobs at a time and has a queue of limited length.  If the queue is full, the request fails with
 status 503 with ``Retry-After``.  Clients take turns: when one client has queued a hundred jobs,
 another client's first job does not have to wait for all of them.
 
@@ -39,7 +39,7 @@ _RETRY_AFTER: Final = "1"
 
 
 class WorkerPool:
-    """Threads for one kind of heavy work, and the queue in front of them."""
+    """Threads for one kind of heavy work, with a queue of waiting jobs."""
 
     def __init__(self, name: str, *, width: int, queue: int) -> None:
         """Start a pool.

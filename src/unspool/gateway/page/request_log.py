@@ -3,7 +3,7 @@
 While a request is running, its record only copies text: :meth:`RequestRecord.on_batch` is called once
 per read of the upstream's stream and parses nothing.  When a record is opened on the page, its raw
 output is parsed again with the same plan.  Parsing does not depend on chunk boundaries, so the page
-shows the same message that the client got.
+shows the same message that the client received.
 
 A record contains only what the page shows: the end of the prompt, the tools as JSON, and the
 beginning of the output.  The log removes its oldest records when there are too many records or when
@@ -55,7 +55,7 @@ LISTENER: Final = "unspool.listener"
 
 
 class Listener(Protocol):
-    """Listener that is called at the same points as a request's record, while the request is answered."""
+    """Listener that is called, like a request's record, while the request is answered."""
 
     record: RequestRecord | None
 
@@ -154,7 +154,7 @@ class RequestRecord:
         """The end of the prompt; None if the upstream renders the prompt or the request is too large."""
         self.prompt_length = 0
         self.upstream_body: dict[str, Any] | None = None
-        """The fields of the upstream request; None if it was not sent or not recorded."""
+        """The fields of the upstream request; None if the request was not sent or not recorded."""
         self.outputs: dict[int, RawOutput] = {}
         """Raw output of each choice, keyed by the choice's index."""
         self.listener: Listener | None = None
@@ -215,7 +215,7 @@ class RequestRecord:
         self._body_size = total
 
     async def on_open(self, stream: Stream) -> Stream:
-        """Return the upstream's stream; if there is a listener, wrap the stream to pass every batch to it."""
+        """Return the upstream's stream, which passes every batch to the listener if there is one."""
         if self.listener is None:
             return stream
         await self.listener.on_open()
@@ -318,7 +318,7 @@ class RequestLog:
 
     def trim(self) -> None:
         """Remove the oldest records if the total size of all records is too large."""
-        # The newest records come first, so remove all records after the one that exceeds the limit.
+        # The newest records come first.  Keep records while their total size is within the limit.
         total = 0
         for count, record in enumerate(self._records):
             total += record.fixed_size + MAX_OUTPUT - record.free

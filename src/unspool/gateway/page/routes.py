@@ -107,7 +107,7 @@ class PageRoutes:
     # -- the gateway
 
     async def _about(self, exchange: Exchange) -> None:
-        """Send the data that the page needs to start; without a valid key, report only that one is needed."""
+        """Send the page's initial data; without a valid key, report only that a key is needed."""
         settings = self._settings
         admitted = self._auth.is_authenticated(exchange)
         about: dict[str, Any] = {"keys": bool(settings.api_keys), "admitted": admitted}

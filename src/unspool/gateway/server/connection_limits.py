@@ -4,14 +4,14 @@ uvicorn's parser has no limits of its own.  This subclass of uvicorn's protocol 
 
 - Request head (the request line and the headers): its size, its number of headers, and the time until it is
   complete.
-- Data that arrives after the response: the time until the rest of the request body, or the head of the next
-  request, is complete.  This time is as long as the time for a request head.  The rest of a body is read
+- Data that arrives after the response (the rest of the request body, or the head of the next request): the
+  time until the data is complete, with the same limit as for a request head.  The rest of a body is read
   slowly and discarded, because many clients send the whole body before they read the response.
-- Idle time between requests: ``keep_alive_timeout``.  After this time, a client that has not yet
-  read the end of its last response is disconnected at once.
+- Idle time between requests: ``keep_alive_timeout``.  After this time, the connection is closed, even if the
+  client has not yet read the end of its last response.
 - Number of connections: ``max_connections``, or fewer if the process has too few file
   descriptors.  At the limit, the connection that has been idle for the longest time is closed.
-  If no connection is idle, the new connection gets status 503.
+  If no connection is idle, the new connection is refused with status 503.
 
 From the end of the head to the end of the response, ``http/exchange.py`` enforces timeouts and may
 close the connection.  No code in this module runs when a delta is sent.
@@ -40,7 +40,7 @@ _BODY_CHUNKS: Final = 4096
 _BYTES_PER_CHUNK: Final = 256
 """Number of body bytes for which one more chunk is allowed, in addition to ``_BODY_CHUNKS`` chunks."""
 _MAX_PIPELINED: Final = 8
-"""Maximum number of requests on a connection that wait for the response to an earlier request."""
+"""Maximum number of waiting requests per connection; a request waits until all earlier ones are answered."""
 _READ_PAUSE: Final = 0.01
 """Seconds between two reads of a body that is discarded; limits reading to 25 MB per second."""
 _RESERVED_FILES: Final = 128
@@ -75,7 +75,7 @@ class ConnectionLimits:
         return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - the timeout is not a secret
 
     def make_room(self, open_connections: int) -> bool:
-        """Return whether a new connection may stay; if there are too many, drop an idle one to make room."""
+        """Return whether a new connection may stay; drop an idle connection if there are too many."""
         if open_connections <= self.max_connections:
             return True
         for oldest in self.idle:
@@ -141,7 +141,7 @@ class GatewayProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # upgrades are not supported, so the request is answered without one
+            pass  # upgrades are not supported, so the request is answered without an upgrade
         except httptools.HttpParserError:
             self._refuse(*self._refusal)
             return

@@ -56,7 +56,7 @@ async def _build_and_freeze(settings: Settings) -> Gateway:
 async def _serve(settings: Settings) -> int:
     with bind(settings) as listener:
         gateway = await _build_and_freeze(settings)
-        listener.listen()  # clients can connect from now on, as the log line says
+        listener.listen()  # from now on, clients can connect; so do this before logging "listening"
         url = url_of(listener)
         log(
             logging.INFO,

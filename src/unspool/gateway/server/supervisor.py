@@ -43,10 +43,7 @@ from ..telemetry.metrics import EMPTY, Snapshot, add_counters
 from .sockets import bind_shared, url_of
 
 RunWorker: TypeAlias = Callable[[Settings, socket.socket, socket.socket], int]
-"""Function that runs a worker, with its listening socket and its link to the supervisor.
-
-It returns the worker's exit code.
-"""
+"""Function that runs a worker with a listening socket and a supervisor link, and returns the exit code."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _YOUNG: Final = 10.0
@@ -112,7 +109,7 @@ class Supervisor:
         self._due: list[tuple[float, int]] = []
         """Delayed restarts, as pairs of the time and the index of the worker's listening socket."""
         self._young_deaths = 0
-        """Number of workers in a row that have died soon after their start."""
+        """Number of consecutive workers that have died soon after their start."""
         self._past: Snapshot = EMPTY
         """Sum of the counters of all workers that have died."""
         self._stopping_since: float | None = None

@@ -22,10 +22,13 @@ _TIMEOUT: Final = 2.0
 class WorkerLink:
     """Connection from a worker to the supervisor.
 
-    Both sides send JSON objects, one per line.  A worker sends its metrics as ``counted``, sends
-    ``serves`` when it accepts requests, and sends a number as ``ask`` to request the metrics of all
-    other workers.  The supervisor replies with the same number as ``answer`` and these metrics as
-    ``counted``.
+    Both sides send JSON objects, one per line.  A worker sends these keys:
+
+    - ``counted``: the worker's metrics
+    - ``serves``: true when the worker accepts requests
+    - ``ask``: a number, to request the metrics of all other workers
+
+    The supervisor answers a request with ``answer`` (the same number) and ``counted`` (the metrics).
     """
 
     def __init__(self, link: socket.socket, metrics: Metrics, on_lost: Callable[[], None]) -> None:

@@ -79,7 +79,7 @@ async def resume(
 async def _before(
     store: Store, bodies: BodyReader, exchange: Exchange, id: str
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
-    """Return a thread's messages up to the reply ``id``, and the fields that apply to the whole thread."""
+    """Return a thread's messages up to the reply with this id, and the fields that apply to the thread."""
     turns: list[list[Row]] = []
     head = b"{}"
     current = id

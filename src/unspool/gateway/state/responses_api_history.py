@@ -152,8 +152,8 @@ async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -
 def _can_be_answered(item: Mapping[str, Any]) -> bool:
     """Return whether a conversation can continue after this item.
 
-    It cannot continue after a truncated call.  It can continue after a malformed call, because the result of
-    that call reports the error to the model.
+    A conversation cannot continue after a truncated call.  After a malformed call, a conversation can
+    continue, because the result of the call reports the error to the model.
     """
     if item.get("status") != "incomplete" or "content" in item:
         return True
@@ -164,7 +164,7 @@ async def keep_response(
     store: Store,
     tenant: str,
     response: Mapping[str, Any],
-    items: Sequence[Item],
+    items: Sequence[Mapping[str, Any]],
     *,
     conversation: str | None,
     stored: bool,
@@ -179,7 +179,8 @@ async def keep_response(
     """
 
     def packed() -> tuple[list[Row], Packed]:
-        input_rows, output = pack_items(items), pack_items(response["output"])
+        # Each item is converted when it is encoded.  Garbage collections would be long if all were kept.
+        input_rows, output = pack_items(map(as_item, items)), pack_items(response["output"])
         added = [row for row, item in zip(output, response["output"], strict=True) if _can_be_answered(item)]
         head = {
             "response": {key: value for key, value in response.items() if key != "output"},

@@ -24,8 +24,8 @@ class Seal:
     def __init__(self, key: str = "") -> None:
         """Derive the encryption key from a secret.
 
-        :param key: secret; gateways with the same secret can decrypt each other's data.  If it is empty, a
-            random secret is used.
+        :param key: secret; if empty, a random secret is used.  Gateways with the same secret can decrypt each
+            other's data.
         """
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -67,7 +67,7 @@ def _is_canonical(data: bytes, sealed: str) -> bool:
 
     Base64 decoding ignores some bits and characters, so several strings decode to the same data.
     """
-    # Three bytes make four characters, and only the last group can be incomplete and have unused bits.
+    # Base64 encodes three bytes as four characters.  Only the last group can be shorter and have unused bits.
     end = urlsafe_b64encode(data[len(data) // 3 * 3 :]).decode()
     size = len(_PREFIX) + len(data) // 3 * 4 + len(end)
     return len(sealed) == size and sealed.endswith(end) and "+" not in sealed and "/" not in sealed

@@ -1,15 +1,15 @@
 """Store for responses, conversations and threads, with a maximum size in bytes.
 
 An entry has a kind, a head (an encoded object with the entry's own fields), and a list of items, each
-with its own id.  An entry belongs to a tenant, which the API key identifies, and other tenants cannot
-find it.
+with its own id.  Each entry belongs to one tenant (one API key), and other tenants cannot find
+the entry.
 
 All data is stored in encoded form, together with its size and its number of JSON values.  If a request
 refers to stored data, the size of this data is added to the size of the request before anything is
 decoded.  A store neither encodes nor decodes, so its operations never block the event loop for long.
 
 If the store is full, the tenant that stores the most data makes room: its least recently used entry is
-deleted.  A tenant never loses entries because of a tenant that stores more.
+deleted.  So no tenant loses entries because of a tenant that stores more data.
 
 :class:`MemoryStore` loses its entries when the process ends; ``sqlite_store.py`` contains a store that
 survives a restart.
@@ -82,7 +82,7 @@ class Store(Protocol):
         ...
 
     async def put(self, tenant: str, id: str, packed: Packed) -> bool:
-        """Store an entry, which replaces any entry with this id; return whether there was room for it."""
+        """Store an entry, which replaces an entry with the same id; return whether there was enough room."""
         ...
 
     async def get(self, tenant: str, id: str) -> Kept | None:

@@ -1,8 +1,8 @@
 """Temporary store file that workers share if the settings do not name a file.
 
-The file is in a temporary folder, which is deleted when the gateway stops.  A supervisor that was
-killed cannot delete its folder.  The next supervisor to start deletes it, if all workers of the killed
-supervisor have exited.
+The file is in a temporary folder, which is deleted when the gateway stops.  A killed
+supervisor cannot delete its folder.  The next supervisor deletes this folder when it starts, if all workers
+of the killed supervisor have exited.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ LOGGER: Final = logging.getLogger("unspool.gateway")
 MAX_MESSAGE: Final = 4000
 """Maximum length in characters of a logged value or of an error message to a client.
 
-Both may contain names of any length from a client's request.
+Logged values and error messages may contain names of any length from a client's request.
 """
 _MAX_TRACEBACK: Final = 20_000
 """Maximum length in characters of a logged traceback."""

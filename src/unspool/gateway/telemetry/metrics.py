@@ -2,7 +2,7 @@
 
 A metric is a dictionary from labels to numbers.  Only one thread updates the metrics, so there are
 no locks.  With several workers, each worker sends its numbers as a snapshot, and the worker that
-gets a request for ``/metrics`` adds up the snapshots.
+receives a request for ``/metrics`` adds up the snapshots.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 _CHARACTERS: Final = (0.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0, 65536.0)
 
 Snapshot: TypeAlias = dict[str, dict[str, dict[str, Any]]]
-"""Metrics of one process: ``counters`` and ``gauges``; each one maps metric names to dictionaries from
-labels to numbers.
+"""Metrics of one process, under the keys ``counters`` and ``gauges``.  Each key has a dictionary from metric
+names to metrics.
 """
 EMPTY: Final[Snapshot] = {"counters": {}, "gauges": {}}
 _SEPARATOR: Final = "\x1f"
@@ -74,7 +74,7 @@ class MinGauge(Gauge):
     """Gauge that reports the smallest value of all processes."""
 
     def merge(self, state: Mapping[str, float]) -> None:
-        """Keep the smaller number for each combination of labels: the current one or the snapshot's."""
+        """For each combination of labels, keep the smaller number: the metric's or the snapshot's."""
         for labels, number in state.items():
             key = tuple(labels.split(_SEPARATOR))
             self._values[key] = min(number, self._values.get(key, number))
@@ -229,7 +229,7 @@ class Metrics:
 
 
 def add_counters(first: Snapshot, second: Snapshot) -> Snapshot:
-    """Return a snapshot with the sums of two snapshots' counters and without gauges."""
+    """Return a snapshot that contains the sums of two snapshots' counters, but no gauges."""
     total = Metrics()
     for metric in vars(total).values():
         for numbers in (first, second):

@@ -79,7 +79,7 @@ class UpstreamRequest:
     plan: Plan
     """Plan for the request: backend settings, and how to parse the output."""
     prompt: str | None
-    """Rendered prompt; None if the upstream renders it itself."""
+    """Rendered prompt; None if the upstream renders the prompt itself."""
     tools: Sequence[Mapping[str, Any]] = ()
     """Tools that are available to the model."""
     n: int = 1
@@ -101,7 +101,7 @@ class UpstreamRequest:
     large: bool = False
     """True if the request is too large to process on the event loop."""
     run_if_large: RunIfLarge = run_inline
-    """Function that runs slow work in a thread, such as building a large grammar."""
+    """Function that runs slow work, such as building a large grammar, in a thread."""
     on_body: Callable[[Mapping[str, Any]], None] | None = None
     """Function that is called with the body of the upstream request."""
     constraint_fields: dict[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -32,7 +32,7 @@ _MAX_CONTAINERS: Final = 1 << 18
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
-"""Token count or token id; the limit is far above real values, and a double represents it exactly."""
+"""Token count or token id.  The maximum is far above real values, and is exact as a double."""
 
 
 class _PromptDetails(msgspec.Struct):
@@ -85,7 +85,7 @@ class CompletionsUpstream:
         :param engine: kind of engine; None to detect it.
         :param model: model name on the upstream; empty to use the first model that the upstream lists.
         :param bos_token: beginning-of-sequence token that the chat template writes.
-        :param default_tokens: token limit for requests without one, if the engine needs a limit.
+        :param default_tokens: token limit for requests that set no limit, if the engine needs one.
         """
         self.connection = connection
         self.engine = engine or ENGINES["openai"]
@@ -130,7 +130,7 @@ class CompletionsUpstream:
         self._detect = owner is None and not first
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
-        """Return the tokenizer configuration, which contains the chat template, or None if there is none."""
+        """Return the tokenizer configuration with the chat template; None if the engine does not serve it."""
         # vLLM serves its configuration only with --enable-tokenizer-info-endpoint.
         paths = {"llamacpp": "/props", "vllm": "/tokenizer_info"}
         path = paths.get(self.engine.name)
@@ -407,7 +407,7 @@ def _reject_constant(text: str) -> None:
 
 
 def read_finish_reason(reason: str | None) -> FinishReason | None:
-    """Convert an engine's finish reason to the standard one; return None if there is none."""
+    """Convert an engine's finish reason to the standard one; return None if ``reason`` is empty."""
     if reason is None or reason == "":
         return None
     finish_reason = FINISH_REASONS.get(reason)

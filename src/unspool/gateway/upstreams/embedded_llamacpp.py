@@ -40,7 +40,7 @@ _REFUSED_FIELDS: Final = {
     "json_schema": "response_format",
     "n_probs": "logprobs and top_logprobs",
 }
-"""Request fields that could crash or block this process, with the fields to use instead.
+"""Request fields that could crash or block this process, each with the fields to use in its place.
 
 llama.cpp does not limit the cost of these fields.
 """
@@ -100,7 +100,7 @@ class EmbeddedUpstream(CompletionsUpstream):
         return await super().forward(path, body)
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
-        """Return the tokenizer configuration; the packaged model gets a chat template that supports tools."""
+        """Return the tokenizer configuration; add a chat template with tools for the packaged model."""
         config = dict(await super().tokenizer_config() or {})
         if not self._settings.file:
             template = files("unspool.gateway").joinpath("smollm2.jinja")
@@ -139,7 +139,7 @@ class EmbeddedUpstream(CompletionsUpstream):
 
 
 def _check_fields(fields: Mapping[str, Any]) -> None:
-    """Reject fields that could crash or block this process, because it also serves other requests."""
+    """Reject fields that could crash or block this process, which also serves other requests."""
     for name, instead in _REFUSED_FIELDS.items():
         if fields.get(name) is not None:
             message = f"{name} is not supported for a model that runs in the gateway; use {instead}"

@@ -1,7 +1,7 @@
 """Inference engines, and the request fields that each of them supports.
 
 A plan may require the engine to keep special tokens, to constrain the output with a grammar, or to
-stop at certain token ids.  The names of the request fields for this differ between engines.  A
+stop at certain token ids.  Each engine has its own names for these request fields.  A
 subclass of :class:`Engine` converts a request to the fields of its engine, and rejects requests that
 the engine does not support.
 
@@ -50,7 +50,7 @@ class Engine:
     constrains_chat: bool = False
     """True if the chat endpoint accepts constraints in addition to tools."""
     adds_bos: bool = True
-    """True if the engine may add a beginning-of-sequence token in front of the prompt."""
+    """True if the engine may add a beginning-of-sequence token at the start of the prompt."""
     known_fields: frozenset[str] = _STANDARD_FIELDS
     """Sampling fields that the engine supports."""
     supports_stop_ids: bool = False

@@ -22,9 +22,9 @@ from ...errors import ProtocolError
 from ..http.failure import Failure, Kind
 
 _MAX_SHOWN: Final = 500
-"""Maximum number of characters of an upstream's error message that clients get."""
+"""Maximum number of characters of an upstream's error message to send to clients."""
 _MAX_READ: Final = 4 * _MAX_SHOWN
-"""Maximum number of characters of an upstream's error message that are processed."""
+"""Maximum number of characters of an upstream's error message to process."""
 _LOCATIONS: Final = re.compile(
     r"""
     \b [a-zA-Z][a-zA-Z0-9+.-]{1,20} :// [^\s"'<>)\]}]+      # URLs
@@ -54,13 +54,13 @@ def hide_key(key: str) -> None:
 
 def redact_keys(text: str) -> str:
     """Return text with all registered API keys replaced."""
-    for key in sorted(_keys, key=len, reverse=True):  # longest first, because one key may start with another
+    for key in sorted(_keys, key=len, reverse=True):  # a short key may be the start of a long one
         text = text.replace(key, _PLACEHOLDER)
     return text
 
 
 def redact(text: str) -> str:
-    """Return text on one line, shortened, and with locations and keys replaced.
+    """Replace locations and keys in text, shorten the text, and return it on one line.
 
     >>> redact("no model at /models/a.gguf on http://10.0.0.1:8000/v1")
     'no model at ... on ...'
@@ -70,7 +70,7 @@ def redact(text: str) -> str:
 
 
 def _detail(text: str) -> str:
-    """Return text for the log, shortened and with keys replaced."""
+    """Replace keys in text, shorten the text, and return it for the log."""
     return redact_keys(text)[:_MAX_READ]
 
 

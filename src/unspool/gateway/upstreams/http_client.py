@@ -1,7 +1,7 @@
 """HTTP client for upstreams, with connections, event streams, and conversion of errors to failures.
 
-The client trusts an upstream as little as possible: it follows no redirects, stores no cookies and
-accepts no compressed responses.  It limits the size and duration of headers, events and whole responses.
+The client trusts an upstream as little as possible: it follows no redirects, stores no cookies, accepts
+no compressed responses, and limits the size and duration of headers, events and whole responses.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Load balancer, which combines several upstreams for the same model into one upstream.
 
 All requests of a conversation prefer the same upstream, because it may have the start of the prompt in
-its cache.  If the preferred upstream has many more active requests than the least busy one, the
-request goes to the least busy one.  A request that fails before its first delta is tried again on
+its cache.  But if the preferred upstream has many more active requests than the least busy upstream,
+the request goes to the least busy upstream.  A request that fails before its first delta is tried again on
 another upstream.
 
-An upstream that fails several times in a row is *paused*: it gets no requests until a health check
+An upstream that fails several times in a row is *paused*: it receives no requests until a health check
 succeeds.  If the first request after the health check fails, the upstream is paused again at once.
 """
 
@@ -68,7 +68,7 @@ class Member:
 
     @property
     def paused(self) -> bool:
-        """True while the upstream gets no requests."""
+        """True while the upstream receives no requests."""
         return self.health_check is not None
 
     def record_failure(self, failure: Failure) -> None:
@@ -163,7 +163,7 @@ class LoadBalancer:
 
         :param chat: request body; the preferred member depends on its first messages.
         :param tried: members to skip.  Every member that this method tries is appended to the list.  On
-            return, the last member in the list has accepted the request, and the caller must release it.
+            return, the last member in the list has accepted the request; the caller must release it.
         :param start: function that starts the request on a member's upstream.
         """
         failure: Failure | None = None
@@ -198,7 +198,7 @@ class LoadBalancer:
         available = [member for member in self.members if not member.paused and member not in tried]
         if not available:
             return None
-        # Rendezvous hashing: when a member is paused, only the conversations of that member move to others.
+        # Rendezvous hashing: when a member is paused, only its own conversations move to other members.
         key = _conversation_key(chat)
         preferred = max(available, key=lambda member: blake2b(key, key=member.salt).digest())
         least_busy = min(available, key=lambda member: member.active)

@@ -32,7 +32,7 @@ class Logprobs(msgspec.Struct):
 def convert_logprobs(source: Logprobs | None, top: int | None) -> list[dict[str, Any]] | None:
     """Return log probabilities in the format of Chat Completions.
 
-    :param top: maximum number of alternatives per token; None if the request asks for no log probabilities.
+    :param top: maximum number of alternatives per token; None if log probabilities were not requested.
     """
     if source is None or top is None:
         return None

@@ -1,6 +1,6 @@
 """Upstream for Ollama's ``/api/generate`` with raw prompts.
 
-Ollama's OpenAI-compatible endpoints are not suitable.  They render the prompt with Ollama's own
+Ollama's OpenAI-compatible endpoints are not suitable: these endpoints render the prompt with Ollama's own
 template, reject tools if this template does not support tools, and silently truncate long prompts to
 a context size that a request cannot set.  ``/api/generate`` with ``raw`` accepts a rendered prompt
 and a context size, and reports an error if the prompt is too long.

@@ -43,7 +43,7 @@ class ParallelStreams:
             await self._queue.put((choice, error))
 
     async def next(self) -> Batch | None:
-        """Return the next batch of any stream, or None when all have ended."""
+        """Return the next batch of any stream, or None when all streams have ended."""
         while self._open_count:
             choice, item = await self._queue.get()
             if isinstance(item, BaseException):
@@ -54,7 +54,7 @@ class ParallelStreams:
             for delta in item.deltas:
                 delta.choice = choice
             if item.usage is not None:
-                # All choices share one prompt, so its tokens are counted once; only completion tokens are
+                # All choices share one prompt, so the prompt's tokens count once; only completion tokens are
                 # added up.
                 self._usage[choice] = item.usage
                 usages = self._usage.values()

@@ -130,9 +130,9 @@ class _ReplayStream:
 
 
 def _cut_at_stop(chunks: list[str], stops: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """Return the chunks up to the first stop string, as pairs of a chunk's text and the stop string after it.
+    """Cut the chunks at the first stop string; return pairs of a chunk's text and a stop string.
 
-    Only the last pair can have a stop string; in all others, it is None.
+    The stop string is None, except in the last pair if the output contains a stop string.
     """
     text = "".join(chunks)
     first = min(((text.find(stop), stop) for stop in stops if stop in text), default=None)

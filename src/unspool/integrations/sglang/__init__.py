@@ -6,7 +6,7 @@ hook adds unspool's names and detectors to them.
 
 ===========================  =================================================================
 ``_compat``                  SGLang's modules and names that the plug-in needs
-``_import_hooks``            steps that run when SGLang imports one of these modules
+``_import_hooks``            steps that run when SGLang imports one of its modules
 ``_dialect_of_parser_name``  lookup of the dialect for a parser name
 ``_tool_detector``           the tool call detector
 ``_reasoning_detector``      the reasoning detector

@@ -71,7 +71,7 @@ def _detect(tokenizer: object | None) -> Dialect:
     if tokenizer is None:
         raise ValueError(
             f"the parser {DETECTED!r} needs the model's tokenizer, but there is no tokenizer: "
-            f"name the dialect, as {DETECTED}_DIALECT"
+            f"use a parser name with a dialect, such as {DETECTED}_hermes"
         )
     try:
         dialect, why = detect_served_dialect(tokenizer)

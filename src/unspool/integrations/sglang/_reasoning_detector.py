@@ -1,6 +1,6 @@
 """Reasoning detector, which extracts reasoning from an output and leaves the rest to the tool detector.
 
-SGLang creates a new detector for each output.  It passes the output to the detector either as a whole
+SGLang creates a new detector for each output.  SGLang passes the output to the detector either as a whole
 (``detect_and_parse``) or chunk by chunk (``parse_streaming_increment``, then ``finish``).  If the server also
 has a tool call parser, the detector must leave the markup of calls unchanged (``_MarkupKeeper``).  Otherwise,
 the detector also parses calls and removes them from the content (``_ContentReader``).
@@ -176,7 +176,7 @@ class ReasoningDetector:
     def _start_options(self, turn: Turn | None) -> dict[str, Any]:
         """Return the parser options that set the start channel of the output.
 
-        The options are derived from the prompt or, if it is unknown, from SGLang's state.
+        The options are derived from the prompt or, if the prompt is unknown, from SGLang's state.
         """
         if turn is not None and turn.prompt is not None:
             return turn.parser_start(self.dialect, turn.prompt)
@@ -227,7 +227,7 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 
 def reasoning_default(thinking: Thinking) -> str:
-    """Return SGLang's name for how requests turn reasoning on or off."""
+    """Return SGLang's name for the way in which requests turn reasoning on or off."""
     if thinking.default == "always":
         return "always"
     named = [name for name in thinking.switches if name in ("enable_thinking", "thinking")]

@@ -1,4 +1,4 @@
-"""Wrappers of SGLang's server methods, which set the current turn while the server works on it.
+"""Wrappers of SGLang's server methods, for setting the current turn.
 
 Each wrapper calls the original method, and makes two values available that SGLang does not pass to its
 detectors: the end of the prompt (``_keep_prompt``) and the finish reason (``Turn.finish``).  The wrappers of
@@ -83,7 +83,7 @@ def wrap_messages_server(server: Any) -> None:
 
 
 def _wrap(server: Any, wrappers: Sequence[tuple[str, Callable[[Any], Any]]]) -> None:
-    # Look up all methods before replacing the first one, so that the server remains unchanged if one is
+    # Look up all methods before replacing the first one, so that the server remains unchanged if a method is
     # missing.
     methods = [(name, getattr(server, name), wrapper) for name, wrapper in wrappers]
     for name, method, wrapper in methods:
@@ -189,9 +189,9 @@ def _keep_prompt(turn: Turn, processed: Any) -> None:
 def _decide_reasoning(turn: Turn, processed: Any, prompt: str) -> None:
     """Set ``require_reasoning`` according to the prompt, and override the server's own setting.
 
-    If ``require_reasoning`` is set, a grammar is applied only after the end of reasoning.  If the model may
-    skip reasoning, that end may never come.  In this case, the grammar is applied from the start of the
-    output, and allows reasoning itself.
+    If ``require_reasoning`` is set, a grammar is applied only after the end of reasoning.  But if the model
+    skips reasoning, there is no such end.  So if the model may skip reasoning, the grammar is applied from
+    the start of the output, and this grammar allows reasoning.
     """
     server = turn.server
     tool = turn.tool_parser if turn.tool_parser in REGISTERED_NAMES else None
@@ -236,8 +236,8 @@ def _stream_in_turn(stream: Any) -> Any:
         content = options["content"]
         turn = Turn(self, options["request"], content["meta_info"].get("finish_reason"))
         if self.tool_call_parser in REGISTERED_NAMES and options.get("finish_reason_type") == "abort":
-            # For the reason ``abort``, the server would not send the last deltas, so a truncated call would
-            # look complete.
+            # If the reason were ``abort``, the server would not send the last deltas, so a truncated call
+            # would look complete.
             options["finish_reason_type"] = "length"
         return _iterate_in_turn(stream(self, *args, **options), turn)
 
@@ -313,7 +313,7 @@ def _remove_broken_calls_before(convert: Any) -> Any:
     """Wrap ``convert`` to remove truncated calls, and to raise an error for malformed calls.
 
     In the Messages API, arguments are JSON objects.  If the arguments are not an object, the server would
-    send an empty object instead, and the call would look complete.
+    replace them with an empty object, and the call would look complete.
     """
 
     def convert_without_broken_calls(self: Any, response: Any, *args: Any, **options: Any) -> Any:

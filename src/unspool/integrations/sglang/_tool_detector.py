@@ -1,8 +1,8 @@
 """Tool detector, which parses tool calls in the output after reasoning has been removed.
 
-SGLang creates a new detector for each output.  It passes the output to the detector either as a whole
-(``detect_and_parse``) or chunk by chunk (``parse_streaming_increment``, then ``finish``).  It also reads some
-attributes of the detector directly, such as ``prev_tool_call_arr``.  These attributes are implemented as
+SGLang creates a new detector for each output.  SGLang passes the output to the detector either as a whole
+(``detect_and_parse``) or chunk by chunk (``parse_streaming_increment``, then ``finish``).  SGLang also reads
+some attributes of the detector directly, such as ``prev_tool_call_arr``.  These attributes are implemented as
 properties whose values come from a ``_CallReader``, which does the parsing.
 """
 
@@ -14,6 +14,7 @@ from functools import cached_property, wraps
 from typing import Any, ClassVar, Final
 
 from ...dialects import Dialect, facts_of
+from ...dialects.parse_templates import template_text
 from ...events import (
     CallArgs,
     CallEnd,
@@ -130,7 +131,7 @@ class ToolDetector:
         super().__init__(**options)
         self._tokenizer = tokenizer
         self._checked_text: tuple[str, bool] = ("", False)
-        """The last argument of ``has_tool_call``, and the result."""
+        """The text of the most recent call of ``has_tool_call``, and the result."""
         self.request_tools: Sequence[Any] | None = None
         """The tools of the request, which SGLang does not pass to ``has_tool_call``."""
         self._converted_tools: tuple[object, list[dict[str, Any]] | None] = (None, None)
@@ -139,7 +140,7 @@ class ToolDetector:
 
     @cached_property
     def dialect(self) -> Dialect:
-        """The dialect in which outputs are parsed."""
+        """The dialect of the outputs."""
         turn = current_turn()
         other = turn.reasoning_parser if turn is not None and turn.tool_parser == self.name else None
         return resolve_dialect(self.name, other if other in REGISTERED_NAMES else None, self._tokenizer)
@@ -300,7 +301,7 @@ class ToolDetector:
 
     def structure_info(self) -> Any:
         """Raise an error, because SGLang calls this only for detectors without structural tags."""
-        raise NotImplementedError("unspool supports structural tags instead: call get_structural_tag()")
+        raise NotImplementedError("unspool has no structure info: call get_structural_tag()")
 
 
 def register(sglang: compat.ToolClasses) -> None:
@@ -314,7 +315,7 @@ def register(sglang: compat.ToolClasses) -> None:
 
 
 def _pass_tools_to_detectors(parser: Any) -> None:
-    """Wrap the parser's constructor, so that every new detector gets the tools of the request."""
+    """Wrap the parser's constructor, so that every new detector receives the tools of the request."""
     make = parser.__init__
 
     @wraps(make)
@@ -349,7 +350,7 @@ def _as_mappings(tools: Iterable[Any]) -> list[dict[str, Any]]:
 def _call_markers(dialect: Dialect) -> tuple[str, str]:
     """Return the markers that open and close calls, or two empty strings."""
     for template in (*dialect.section, *dialect.call):
-        before, _, after = template.lstrip("^").partition("{")
+        before, _, after = template_text(template).partition("{")
         end = after.rpartition("}")[2].strip()
         if before.strip() and end:
             return before.strip(), end

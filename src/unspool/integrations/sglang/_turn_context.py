@@ -23,7 +23,7 @@ _FINISH_REASONS: Final[dict[object, FinishReason]] = {
 
 
 class Turn:
-    """A request while its prompt is rendered or its output is parsed."""
+    """A request whose prompt is being rendered or whose output is being parsed."""
 
     __slots__ = ("finish", "request", "responses", "server", "tag_with_reasoning")
 

@@ -3,8 +3,8 @@
 This file imports every class whose module depends on vLLM's release.  For each name, the possible modules are
 listed, the newest first.  The imports were tested with releases 0.29 to 0.32.  With another release,
 importing this module may fail with an ``ImportError`` for the missing name.  The importing code then falls
-back to vLLM's own parsers.  Only the parser registries are not imported here but in ``__init__.py``, which
-vLLM loads first and in every process.
+back to vLLM's own parsers.  The parser registries are the exception: ``__init__.py`` imports them, because
+vLLM loads that file first and in every process.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ record_tool_parser_invocation: Final = _find_or_none("vllm.parser.metrics:record
 get_function_tools: Final = _find_or_none("vllm.tool_parsers.utils:get_function_tools")
 """vLLM's function that converts tools to functions for the model; None if the release does not have it.
 
-It flattens namespaces, and converts custom tools to functions."""
+The function flattens namespaces, and converts custom tools to functions."""
 
 
 def anthropic_serving() -> Any:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ...dialects import Dialect, get_dialect
-from ...dialects.model_names import NamedModel, known_model
+from ...dialects import Dialect
+from ...dialects.model_names import NamedModel, dialect_of, known_model
 from ...errors import UnknownDialect
 from ..sources import Source
 from .identifying_markers import call_markers, other_markers
@@ -26,7 +26,7 @@ _BY_PARSER: Final = 0.9
 _BY_NAME_AND_MARKERS: Final = 0.85
 _BY_MARKERS: Final = 0.7
 _BY_NAME: Final = 0.6
-"""Confidence in a dialect that was found by this kind of evidence."""
+"""Confidence in a dialect that was found only by its name; the constants above are for other evidence."""
 
 
 def detect_without_template(source: Source, dialects: Iterable[Dialect]) -> Detection:
@@ -74,7 +74,7 @@ class _Detection:
         if not parser:
             return None
         try:
-            dialect = get_dialect(parser)
+            dialect = dialect_of(parser).dialect
         except UnknownDialect:
             self.evidence.append(
                 f"Its engine is configured for the parser {parser}, which unspool does not know."

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from ...dialects.model_names import known_model
 from ...errors import UsageError
 from .gguf import MAGIC, read_header, source_of
 from .hub_cache import cache_directory, from_hub, snapshot_in
@@ -66,7 +67,7 @@ def read_template(value: str | Mapping[str, object]) -> Source:
     if is_template(value) or is_modelfile(value) or is_go_template(value):
         return _from_text(value, "the text", Path())
     raise UsageError(
-        f"{value[:60]!r} is {NO_TEMPLATE}: unspool.models has detect_model() for paths and names of models, "
+        f"{value[:60]!r} is {NO_TEMPLATE}: call detect_model() for paths and names of models, "
         "and detect_server() for servers"
     )
 
@@ -90,8 +91,18 @@ def find_source(text: str) -> Source:
     ollama = " or ".join(map(str, models_directories()))
     raise UsageError(
         f"{text} does not exist: it is not a path, not a model in the Hugging Face cache "
-        f"({cache_directory()}) and not a model of Ollama ({ollama}). Download it, or pass {_VALID_SOURCES}"
+        f"({cache_directory()}) and not a model of Ollama ({ollama}). Download it, or pass "
+        f"{_VALID_SOURCES}{_dialect_by_name(text)}"
     )
+
+
+def _dialect_by_name(name: str) -> str:
+    """Return a sentence with the dialect that a model's name suggests; an empty string if there is none."""
+    known = known_model(name)
+    if known is None:
+        return ""
+    dialect = known.dialect.name
+    return f". Its name suggests the dialect {dialect}: run `unspool dialects {name}` for the reason"
 
 
 def _is_path(path: Path) -> bool:

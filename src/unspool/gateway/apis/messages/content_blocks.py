@@ -87,7 +87,7 @@ class MessageHistory:
         return media.join_parts([{"type": "text", "text": "Error: "}, *parts])
 
     def _content(self, content: object, place: str) -> list[Part]:
-        """Convert the content of a block, which is a string or a list of blocks."""
+        """Convert a block's content; the content is a string or a list of blocks."""
         if content is None or isinstance(content, str):
             return [{"type": "text", "text": content}] if content else []
         if not isinstance(content, Sequence):
@@ -153,7 +153,7 @@ class MessageHistory:
 
 def _read_call(block: Block, where: str) -> dict[str, Any]:
     arguments = block.get("input")
-    # A client that could not parse the input sends it back as a string.
+    # If a client cannot parse the input of a call, the client sends the input back as a string.
     if not isinstance(arguments, Mapping | str):
         raise invalid(f"{where}.input is not an object", f"{where}.input", "invalid_type")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -23,7 +23,7 @@ _SAMPLING: Final = ("temperature", "top_p", "top_k")
 _BILLING: Final = re.compile(r"x-anthropic-billing-header:[^\n]*\n*")
 """Pattern for the billing line that some agents put at the start of their system prompt.
 
-The line differs between sessions.  The gateway removes it, because sessions with different lines could not
+The gateway removes this line, because it differs between sessions.  Sessions with different lines could not
 share the cached start of the prompt.
 """
 

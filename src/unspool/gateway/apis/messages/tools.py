@@ -1,8 +1,8 @@
 """Conversion of the tools in Messages requests to functions that any model can call.
 
 Anthropic defines some tools that the client runs, for example a shell and a text editor.  A request contains
-only the type of such a tool and no schema, because Anthropic's own models know the schema.  Other models get
-the schema that Anthropic documents.  Tools that only the vendor can run are ignored or rejected.
+only the type of such a tool and no schema, because Anthropic's own models know the schema.  Other models
+receive the schema that Anthropic documents.  Tools that only the vendor can run are ignored or rejected.
 """
 
 from __future__ import annotations

@@ -176,9 +176,9 @@ def _data_url(image: str) -> str:
 def _read_messages(messages: Sequence[_Message]) -> list[dict[str, Any]]:
     """Convert messages to the format of Chat Completions.
 
-    A call without an id gets a new id.  A tool result without an id is matched to the first call that has the
-    same tool name and no result yet.  If the result has no tool name either, it is matched to the first call
-    without a result.
+    A call without an id receives a new id.  A tool result without an id is matched to the first call
+    that has the same tool name and no result yet.  If the result has no tool name either, it is matched to
+    the first call without a result.
     """
     out: list[dict[str, Any]] = []
     open_calls = _OpenCalls(())
@@ -231,7 +231,7 @@ class _OpenCalls:
         return None if number is None else self._ids.pop(number)
 
     def _first(self, numbers: deque[int] | None) -> int | None:
-        """Drop the numbers of calls that have a result; return the first number left, or None."""
+        """Return the first number whose call has no result yet, or None; remove all numbers before it."""
         while numbers and numbers[0] not in self._ids:
             numbers.popleft()
         return numbers[0] if numbers else None

@@ -1,7 +1,8 @@
 """Conversion of Responses request bodies to generation requests.
 
-Input items become messages.  A reasoning item and the text and calls that follow it become one assistant
-message.  The output of a call becomes a message with the role ``tool``.  ``tools.py`` converts the tools.
+Input items become messages.  A reasoning item, together with the text and the calls after it, becomes one
+assistant message.  The output of a call becomes a message with the role ``tool``.  ``tools.py`` converts the
+tools.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...conversation import media
 from ...conversation.media import Part
 from ...generation.request import GenerationRequest
 from ...http.failure import Failure, invalid
-from ...state.responses_api_history import StoredContext, as_item
+from ...state.responses_api_history import StoredContext
 from ...state.sealed_reasoning import Seal
 from ..unsupported_fields import ignore_verbosity, list_ignored, reject_unsupported
 from ..validation import Count, Share, Temperature, decode_body, string_at
@@ -179,7 +180,7 @@ def read_responses_request(
         custom_tools=tuple(offered.custom),
         namespaces=offered.namespaces,
         echo=echo,
-        items=[as_item(item) for item in new_items],
+        items=new_items,
         store=shape.store is not False,
         conversation=past.conversation,
         optional_fields=optional_fields,

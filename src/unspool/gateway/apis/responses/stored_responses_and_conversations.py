@@ -97,7 +97,7 @@ class StoredObjects:
         raise invalid("only background responses can be cancelled; this gateway has none")
 
     async def input_items(self, exchange: Exchange) -> None:
-        """List all items that precede a response: those of earlier turns, then those of its own request."""
+        """List all items that precede a response: items of earlier turns, then items of its own request."""
         stored = await self._find(exchange, RESPONSE)
         head = await self._decode_head(exchange, stored)
         own = await self._store.rows(exchange.tenant, exchange.path_param("id"), 0, head["input"])
@@ -241,7 +241,7 @@ def _read_page(exchange: Exchange) -> _Page:
 
 
 def _select_page(rows: Sequence[Row], page: _Page) -> Sequence[Row]:
-    """Return the items of a page, plus one more if another page follows."""
+    """Return the items of a page and, if another page follows, the first item of that page."""
     ordered = rows if page.order == "asc" else rows[::-1]
     start = 0
     if page.after is not None:
@@ -268,5 +268,5 @@ def _encode_list(rows: Sequence[Row], limit: int) -> bytes:
 
 
 def _with_rows(head: bytes, name: str, rows: Sequence[Row]) -> bytes:
-    """Append encoded items to an encoded object, as a list under the key ``name``."""
+    """Add a list of encoded items to an encoded object, under the key ``name``."""
     return b'%b,"%b":[%b]}' % (head[:-1], name.encode(), b",".join([row.data for row in rows]))
