@@ -376,6 +376,7 @@ def _compiled_for(dialect: Dialect, policies: Policies, tools: Tools) -> Compile
         tools.declared,
         policies.calls_in_reasoning == "call",
         policies.malformed_call == "repair",
+        policies.bare_calls,
     )
 
 

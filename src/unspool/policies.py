@@ -71,6 +71,10 @@ class Policies:
     schemaless_value: Literal["string", "json"] = "string"
     """A value between tags for which there is no schema: ``string`` always makes it a string; ``json`` parses
     it if it is valid JSON, and otherwise makes it a string."""
+    bare_calls: Literal["off", "alone", "declared"] = "off"
+    """A call of a declared tool that is a JSON object without the dialect's markers, perhaps in a code fence:
+    ``off`` treats it as text; ``alone`` accepts it at the beginning of the answer; ``declared`` accepts it at
+    the beginning of any line.  Such a call is reported with a diagnostic."""
     call_ids: Literal["native", "generated"] = "native"
     """Ids of calls: ``native`` uses those that the model wrote, if usable; ``generated`` ignores them."""
 

@@ -147,6 +147,13 @@ def _untyped_numbers(sample: SampleCall) -> Iterator[ModelOutput]:
     yield ModelOutput(text)
 
 
+def _bare_calls(sample: SampleCall) -> Iterator[ModelOutput]:
+    """Yield outputs with a call that is only an object, at the start and after a line of text."""
+    call = json.dumps({"name": sample.call().name, "arguments": {"city": "Oslo"}})
+    start = sample.spec.prompt.start and sample.write(TextPart("content", "HERE")).partition("HERE")[0]
+    yield ModelOutput(f"{start}{call}\nThen:\n{call}", sample.tools(city="string"))
+
+
 EFFECTS: Final[Mapping[str, _Effect]] = {
     "calls_in_reasoning": _Effect(
         lambda sample: {
@@ -259,6 +266,14 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "error": lambda outcome: outcome.has_failed,
         },
         lambda sample: (ModelOutput(sample.write(), _with_missing_parameter(sample)),),
+    ),
+    "bare_calls": _Effect(
+        lambda _: {
+            "off": lambda outcome: "bare_call" not in outcome.diagnostics,
+            "alone": lambda outcome: len(outcome.calls) == 1,
+            "declared": lambda outcome: len(outcome.calls) == 2 and "bare_call" in outcome.diagnostics,
+        },
+        _bare_calls,
     ),
     "call_ids": _Effect(
         lambda sample: {

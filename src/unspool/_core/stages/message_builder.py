@@ -91,7 +91,7 @@ class MessageBuilder:
             elif isinstance(event, CallEnd):
                 self._end_call(event)
             elif isinstance(event, Diagnostic):
-                self._diagnostics.append(event)
+                self._diagnostics.append(_with_span(event))
                 if event.kind == "unknown_tool" and self._policies.unknown_tool == "error":
                     raise self._error(event)
             elif isinstance(event, Markup):
@@ -183,6 +183,13 @@ class MessageBuilder:
         return Message(
             whole.content, whole.reasoning, kept, self._diagnostics, self.finish_reason, whole.parts
         )
+
+
+def _with_span(event: Diagnostic) -> Diagnostic:
+    """Return a diagnostic of the stream with the span that it has in a message."""
+    if event.kind != "unread_call":
+        return event
+    return Diagnostic(event.kind, event.detail, event.start, event.start + len(event.raw), event.raw)
 
 
 class _Run:

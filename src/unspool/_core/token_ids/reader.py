@@ -131,6 +131,7 @@ class TokenReader(Detokenizer):
                 event.args_end = offsets.to_text(event.args_end)
             elif isinstance(event, Diagnostic):
                 event.detail = restore(event.detail, back)
+                event.raw = restore(event.raw, back)
             elif isinstance(event, CallStart):
                 event.name = restore(event.name, back)
                 event.name_start = offsets.to_text(event.name_start)

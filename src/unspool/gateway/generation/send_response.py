@@ -203,6 +203,8 @@ class Relay:
             for outcome, amount in reader.outcomes.items():
                 outcomes[outcome] += amount
                 metrics.outcomes.add(dialect, outcome, amount=amount)
+        if outcomes["unread_call"]:
+            metrics.unread_calls.add(self._served.model.name, amount=outcomes["unread_call"])
         if usage.prompt:
             metrics.tokens.add("prompt", amount=usage.prompt)
         if usage.completion:
