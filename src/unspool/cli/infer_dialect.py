@@ -10,7 +10,7 @@ from pathlib import Path
 from .. import dialects
 from ..errors import UsageError
 from ..models import InferredDialect
-from .help import CommandParser
+from .help_and_error_messages import CommandParser
 from .output import to_json
 from .parse import read_tools
 

@@ -13,7 +13,7 @@ from .._core.terminal_escaping import visible
 from ..dialects import Dialect, list_dialects
 from ..errors import UnknownDialect
 from . import infer_dialect
-from .help import CommandParser
+from .help_and_error_messages import CommandParser
 from .output import print_page, print_rows, terminal, to_json
 
 _SOURCE = (

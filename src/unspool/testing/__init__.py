@@ -42,7 +42,7 @@ from random import Random
 
 from ..dialects import Dialect, find
 from ._every_policy_has_effect_law import EFFECTS, assert_policy
-from ._grammar_law import assert_grammar
+from ._grammar_can_be_built_law import assert_grammar
 from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
     Feed,

@@ -4,8 +4,9 @@ How it works:
 
 1. Calls are found by the names of the tools and the keys of their arguments, under several assumptions about
    how calls are written (``find_calls.py``, ``find_parameters.py``).
-2. What is common around the calls is markup (``surroundings.py``).  What is common at the start of the
-   remaining text, and after it, are the markers of reasoning and content (``wrappers.py``).
+2. What is common around the calls is markup (``divide_text_around_calls.py``).  What is common at the start
+   of the remaining text, and after it, are the markers of reasoning and content
+   (``find_reasoning_and_content_markers.py``).
 3. Each combination is a dialect, which must explain the outputs: parse them, with all calls that were found,
    and render the messages back to the same text (``proof.py``).  The dialect that explains most outputs wins.
 """
@@ -26,13 +27,13 @@ from ..detection.detect_dialect import detect_dialect
 from ..sources import read_template
 from .build_dialect import build_dialect, build_without_calls, with_texts_of
 from .common_text import has_marker
+from .divide_text_around_calls import Layout, layouts
 from .find_calls import readings
 from .find_parameters import tagged_parameters
+from .find_reasoning_and_content_markers import end_of_turn, possible_wrappers
 from .found_calls import Reading, without_mentions
 from .outputs import Output, OutputLike, to_outputs
 from .proof import OutputProof, prove
-from .surroundings import Layout, layouts
-from .wrappers import end_of_turn, possible_wrappers
 
 _POINTS: Final = {"equal": 4, "spelling": 4, "different": 2, "": 0}
 """Points of a dialect for an output, by how the output is rendered back."""
