@@ -358,7 +358,7 @@ def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
     settings = load_settings({"port": 3, "engine": None}, environment=environment)
     assert (settings.port, settings.host, settings.idle_timeout, settings.api_keys) == (3, "b", 5.0, ("k",))
     assert settings.aliases == ("x", "y")
-    assert settings.parser_policies() == Policies.preset("vllm", commit="call")
+    assert settings.parser_policies() == Policies.preset("vllm", commit="call", bare_calls="alone")
     assert settings.chat_template_kwargs == {"enable_thinking": False}
     assert settings.shown()["api_keys"] == "set"
 
