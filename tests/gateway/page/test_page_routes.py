@@ -562,7 +562,7 @@ def test_page_chat_counts_once(engine: EngineProcess, template: str) -> None:
         assert received["end"]["choices"][0]["raw"] == "Hello!"
         assert list_records(gateway) == []
         assert get(f"{gateway.url}/playground/about")["why_no_requests"]
-        assert gateway.gateway.metrics.active.value() == 0
+        assert len(gateway.gateway.active) == 0
 
 
 def test_page_disconnect_stops_the_upstream(gateway: GatewayThread, engine: EngineProcess) -> None:
@@ -574,7 +574,7 @@ def test_page_disconnect_stops_the_upstream(gateway: GatewayThread, engine: Engi
     request = urllib.request.Request(f"{gateway.url}/playground/chat", body, headers)  # noqa: S310
     with urllib.request.urlopen(request) as response:  # noqa: S310
         response.read(2_000)
-    until(lambda: gateway.gateway.metrics.active.value() == 0)
+    until(lambda: len(gateway.gateway.active) == 0)
     assert next(gateway.gateway.page.log.records("")).disconnected == "gone"
 
 

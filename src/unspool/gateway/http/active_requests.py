@@ -1,4 +1,8 @@
-"""Set of active requests, with a limit on their number, timeouts for slow clients, and stream pings."""
+"""Set of active requests, with a limit on their number, timeouts for slow clients, and stream pings.
+
+The limit and the metric count only admitted requests, which are generations and forwarded requests.
+They do not count health checks, scrapes, the page, and requests whose bodies are still arriving.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ class ActiveRequests:
     def __init__(self, gauge: Gauge, *, limit: int, client_timeout: float, ping_interval: float) -> None:
         """Create an empty set.
 
-        :param gauge: metric for the number of requests.
+        :param gauge: metric for the number of admitted requests.
         :param limit: maximum number of admitted requests; 0 for no limit.
         :param client_timeout: seconds after which a client that does not read is disconnected.
         :param ping_interval: seconds without data after which a stream sends a ping.
@@ -41,7 +45,6 @@ class ActiveRequests:
     def enter(self, exchange: Exchange) -> None:
         """Add a new request."""
         self._exchanges.add(exchange)
-        self._gauge.add(amount=1)
 
     def admit(self, exchange: Exchange) -> None:
         """Admit a request whose body has arrived, or raise a failure if the limit has been reached."""
@@ -49,12 +52,14 @@ class ActiveRequests:
             message = f"more than {self._limit} concurrent requests; retry later"
             raise Failure("overloaded", message, code="overloaded", retry_after="1")
         self._admitted.add(exchange)
+        self._gauge.add(amount=1)
 
     def exit(self, exchange: Exchange) -> None:
         """Remove a request that has ended."""
         self._exchanges.discard(exchange)
-        self._admitted.discard(exchange)
-        self._gauge.add(amount=-1)
+        if exchange in self._admitted:
+            self._admitted.remove(exchange)
+            self._gauge.add(amount=-1)
         exchange.stop_watching()
 
     async def start(self) -> None:
