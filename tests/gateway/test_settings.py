@@ -17,7 +17,7 @@ pytest.importorskip("msgspec")
 from gateways import HOLD, MINIMAL_REQUESTS, EngineProcess, fetch, send, serving, until
 from unspool import UsageError
 from unspool.cli import main
-from unspool.gateway import Settings, load_settings
+from unspool.gateway import Settings, create_asgi_app, load_settings
 from unspool.gateway.server import supervisor
 from unspool.gateway.server.supervisor import Supervisor
 
@@ -150,6 +150,42 @@ def test_mistake_on_the_command_line_is_answered_with_advice(
 def test_dialect_of_a_setting_may_be_any_name_of_a_dialect() -> None:
     for name in ("auto", "hermes", "qwen25", "qwen3_thinking", "qwen3_coder+qwen3_thinking", "Qwen/Qwen3-8B"):
         assert load_settings(environment={"UNSPOOL_DIALECT": name}).dialect == name
+
+
+@pytest.mark.parametrize(
+    ("chosen", "served"),
+    [
+        ({}, True),
+        ({"host": "::1"}, True),
+        ({"host": "localhost"}, True),
+        ({"host": "0.0.0.0"}, False),  # noqa: S104 - nothing listens
+        ({"host": "192.0.2.1"}, False),
+        ({"host": "0.0.0.0", "page": True}, True),  # noqa: S104
+        ({"page": False}, False),
+    ],
+)
+def test_page_is_served_by_default_only_on_loopback(chosen: dict[str, Any], *, served: bool) -> None:
+    assert Settings(allow_no_keys=True, **chosen).serves_page is served
+
+
+@pytest.mark.parametrize(("text", "page"), [("true", True), ("0", False)])
+def test_page_can_be_set_in_every_place(tmp_path: Path, text: str, *, page: bool) -> None:
+    assert load_settings(environment={"UNSPOOL_PAGE": text}).page is page
+    config = tmp_path / "x.toml"
+    config.write_text(f"page = {str(page).lower()}")
+    assert load_settings(environment={}, config=str(config)).page is page
+    config.write_text("page = 3")
+    with pytest.raises(UsageError, match="page = 3: expected true or false"):
+        load_settings(environment={}, config=str(config))
+
+
+@pytest.mark.parametrize("page", [None, True])
+def test_factory_serves_the_page_only_if_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, page: bool | None
+) -> None:
+    monkeypatch.setattr(create_asgi_app, "set_up", lambda _: None)
+    app = create_asgi_app.create_app(Settings(page=page))
+    assert app._settings.serves_page is bool(page)  # type: ignore[attr-defined]
 
 
 # -- reload

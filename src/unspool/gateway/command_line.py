@@ -102,7 +102,7 @@ def _addresses(settings: Settings) -> str:
     if not settings.port:
         return "The log shows the port."
     url = f"http://{host}:{settings.port}"
-    page = f"\nOpen {url} in a browser to chat and see the latest requests." if settings.page else ""
+    page = f"\nOpen {url} in a browser to chat and see the latest requests." if settings.serves_page else ""
     return f"Point an agent at {url}/v1 (OpenAI) or {url} (Anthropic, Ollama).{page}"
 
 
@@ -112,6 +112,6 @@ def list_settings() -> str:
     lines = []
     for one in fields(Settings):
         default: object = one.default if one.default is not MISSING else ""
-        shown = "" if default in ("", ()) or "(default:" in texts[one.name] else f" (default: {default})"
+        shown = "" if default in ("", (), None) or "(default:" in texts[one.name] else f" (default: {default})"
         lines.append(f"{one.name:21} {texts[one.name]}{shown}")
     return "\n".join(lines)

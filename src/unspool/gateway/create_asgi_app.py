@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -17,10 +18,14 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     """Return the gateway as an ASGI application.
 
     To run it with uvicorn: ``uvicorn --factory unspool.gateway:create_app``.
+    The ASGI server chooses the address, which may be public, so the web page is served only if the
+    setting ``page`` is true.
     :param settings: the gateway's settings; by default, they are read from the environment and from
         the file whose path is in ``UNSPOOL_CONFIG``.
     """
     settings = settings or load_settings()
+    if settings.page is None:
+        settings = replace(settings, page=False)
     set_up(settings)
     return _Application(settings)
 

@@ -105,7 +105,11 @@ class Settings:
         tuple[str, ...], "host names other than localhost that a gateway without API keys accepts; * for any"
     ] = ()
 
-    page: Annotated[bool, "serve a web page at / with a chat, the playground and the latest requests"] = True
+    page: Annotated[
+        bool | None,
+        "serve a web page at / with a chat, the playground and the latest requests (default: only if host is "
+        "a loopback address)",
+    ] = None
     last_requests: Annotated[int, "number of latest requests that are kept in memory for the page"] = 50
 
     connect_timeout: Annotated[float, "seconds to connect to the upstream"] = 10.0
@@ -223,6 +227,11 @@ class Settings:
                 raise UsageError(f"url={url!r}: expected a URL that starts with http:// or https://")
         if self.upstream == "replay" and not self.file:
             raise UsageError("upstream=replay needs a file with recordings: set file")
+
+    @property
+    def serves_page(self) -> bool:
+        """True if the gateway serves the web page, and keeps the latest requests in memory for it."""
+        return is_loopback(self.host) if self.page is None else self.page
 
     def each(self) -> tuple[Settings, ...]:
         """Return separate settings for each model, including the settings that the model inherits."""
@@ -400,6 +409,7 @@ def _models(tables: object, hints: Mapping[str, object], path: str) -> dict[str,
 
 def _typed(name: str, value: object, hint: object, place: str) -> object:
     """Convert a value from the TOML file to its setting's type; raise an error if this is not possible."""
+    hint = _without_none(hint)
     origin = get_origin(hint)
     if origin is Literal and value in get_args(hint):
         return value
@@ -417,6 +427,11 @@ def _typed(name: str, value: object, hint: object, place: str) -> object:
 
 def _default_of(name: str) -> object:
     return next(_default(one) for one in fields(Settings) if one.name == name)
+
+
+def _without_none(hint: object) -> object:
+    """Return the type of a setting's value for a setting whose default is None."""
+    return get_args(hint)[0] if type(None) in get_args(hint) else hint
 
 
 def _expected(hint: object) -> str:
@@ -446,7 +461,7 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
 
 
 def _converted(name: str, text: str, place: str) -> object:
-    hint = get_type_hints(Settings)[name]
+    hint = _without_none(get_type_hints(Settings)[name])
     # Do not drop an empty key, which may come from an unset variable: if the list of keys became empty, the
     # gateway would accept every client.
     if name == "api_keys" and not all(map(str.strip, text.split(","))):

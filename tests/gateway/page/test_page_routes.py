@@ -227,13 +227,14 @@ def test_rebound_host_names_are_refused(gateway: GatewayThread) -> None:
     ("settings", "kept"),
     [
         ({}, True),
-        ({"api_keys": KEYS, "host": "0.0.0.0"}, True),  # noqa: S104 - nothing listens
+        ({"api_keys": KEYS, "host": "0.0.0.0"}, False),  # noqa: S104 - nothing listens
         ({"allow_no_keys": True, "host": "0.0.0.0"}, False),  # noqa: S104
         ({"hosts": ("*",)}, False),
         ({"hosts": ("chat.example",)}, False),
         ({"hosts": ("chat.example",), "api_keys": KEYS}, True),
         ({"last_requests": 0}, False),
         ({"page": False}, False),
+        ({"page": True, "api_keys": KEYS, "host": "0.0.0.0"}, True),  # noqa: S104
     ],
 )
 def test_requests_are_logged_only_where_readers_are_known(

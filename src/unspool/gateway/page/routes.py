@@ -54,7 +54,7 @@ class PageRoutes:
         self._bodies = bodies
         self._endpoints = endpoints
         self._dispatch = dispatch
-        self._enabled = settings.page
+        self._enabled = settings.serves_page
         # If there are no API keys and other machines can reach the gateway, the log would show everybody's
         # requests to everybody.
         self._may_log = self._enabled and auth.knows_clients

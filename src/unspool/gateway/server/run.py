@@ -62,7 +62,7 @@ async def _serve(settings: Settings) -> int:
             logging.INFO,
             "listening",
             url=url,
-            page=f"{url}/" if settings.page else "off",
+            page=f"{url}/" if settings.serves_page else "off",
             model=gateway.model.name,
             dialect=gateway.model.family,
             settings=settings.shown(),

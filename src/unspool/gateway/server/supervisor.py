@@ -343,7 +343,7 @@ def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Se
             logging.INFO,
             "listening",
             url=url,
-            page=f"{url}/" if settings.page else "off",
+            page=f"{url}/" if settings.serves_page else "off",
             workers=settings.workers,
             settings=settings.shown(),
         )
