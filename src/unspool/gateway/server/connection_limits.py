@@ -15,6 +15,9 @@ uvicorn's parser has no limits of its own.  This subclass of uvicorn's protocol 
 
 From the end of the head to the end of the response, ``http/exchange.py`` enforces timeouts and may
 close the connection.  No code in this module runs when a delta is sent.
+
+uvicorn does not document the attributes of its protocol, so ``pyproject.toml`` limits its version to releases
+whose attributes a test has checked.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final
 
 import httptools
 import msgspec
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..http.exchange import ABORT
 from ..settings import Settings
@@ -264,7 +268,8 @@ class GatewayProtocol(HttpToolsProtocol):
         body = msgspec.json.encode({"error": error})
         later = b"retry-after: 1\r\n" if status == 503 else b""
         head = b"content-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
-        self.transport.write(STATUS_LINE[status] + head % (len(body), later) + body)
+        line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+        self.transport.write(line + head % (len(body), later) + body)
         self.transport.close()
         self._stop_deadline()
         self._deadline = self.loop.call_later(self._limits.head_timeout, self.drop)

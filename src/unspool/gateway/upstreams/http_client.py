@@ -2,6 +2,10 @@
 
 The client trusts an upstream as little as possible: it follows no redirects, stores no cookies, accepts
 no compressed responses, and limits the size and duration of headers, events and whole responses.
+
+Two methods of aiohttp that are used here are private, ``BaseConnector._get()`` and
+``StreamReader._read_nowait()``, because no public method does the same.  So ``pyproject.toml`` limits its
+version to releases in which a test has checked them.
 """
 
 from __future__ import annotations
