@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -72,6 +73,22 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
             for source in shlex.split(rest)[:-1]:
                 assert (ROOT / source).exists()
                 assert f"!{source}" in ignored
+
+
+def test_image_of_the_gateway_has_the_compiled_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = stages()["build"]
+    assert ("ENV", "UNSPOOL_COMPILE=1") in steps
+    built = next(rest for word, rest in steps if word == "RUN" and "uv build" in rest)
+    assert steps.index(("ENV", "UNSPOOL_COMPILE=1")) < steps.index(("RUN", built))
+    # The build backend runs without isolation, so everything that it requires must be installed.
+    monkeypatch.setenv("UNSPOOL_COMPILE", "1")
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["CompiledCore"]
+    needed = hook.dependencies(object())
+    assert needed
+    assert set(needed) <= set(shlex.split(built))
+    (installed,) = (rest for word, rest in steps if word == "RUN" and "apt-get install" in rest)
+    assert {"gcc", "libc6-dev", "python3-dev"} <= set(installed.split())
+    assert "assert COMPILED" in built
 
 
 def test_images_run_unprivileged_and_receive_signals() -> None:
