@@ -207,6 +207,7 @@ def test_reload_takes_everything_but_what_workers_share(monkeypatch: pytest.Monk
 
 LIMITS: dict[str, tuple[int, int]] = {
     "port": (8765, 0),
+    "metrics_port": (0, 0),
     "workers": (1, 1),
     "threads": (0, 0),
     "context": (4096, 0),
@@ -259,10 +260,11 @@ def test_timeouts_are_above_zero(name: str) -> None:
         Settings(**{name: 0})  # type: ignore[arg-type]
 
 
-def test_largest_port_is_accepted_and_one_more_is_not() -> None:
-    assert Settings(port=65535).port == 65535
-    with pytest.raises(UsageError, match=r"^port=65536: expected at most 65535$"):
-        Settings(port=65536)
+@pytest.mark.parametrize("name", ["port", "metrics_port"])
+def test_largest_port_is_accepted_and_one_more_is_not(name: str) -> None:
+    assert getattr(Settings(**{name: 65535}), name) == 65535  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"^{name}=65536: expected at most 65535$"):
+        Settings(**{name: 65536})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stream", [False, True])

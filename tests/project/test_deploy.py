@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import runpy
 import shlex
 import shutil
 import subprocess
+import sys
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateways import fetch, free_port
 from paths import ROOT
 
 pytest.importorskip("msgspec")
@@ -21,7 +24,6 @@ pytest.importorskip("starlette")
 
 from unspool.gateway import Settings, load_settings
 from unspool.gateway.settings import PREFIX
-from unspool.gateway.telemetry.metrics import Metrics
 
 DEPLOY = ROOT / "deploy"
 ANALYZE = shutil.which("systemd-analyze") or ""
@@ -126,7 +128,6 @@ def test_systemd_unit_is_valid() -> None:
     assert service["ExecReload"].endswith("-HUP $MAINPID")
     assert service["Environment"].partition("=")[0] in SETTINGS
     settings = load_settings(environment={}, config=str(DEPLOY / "gateway.toml"))
-    assert settings.workers > 1  # with a single worker, SIGHUP would stop the server
     assert int(service["TimeoutStopSec"]) > settings.shutdown_timeout
 
 
@@ -149,5 +150,40 @@ def test_kubernetes_manifest_is_valid(tmp_path: Path) -> None:
     assert {one["name"] for one in container["env"]} <= SETTINGS
     assert pod["terminationGracePeriodSeconds"] > settings.shutdown_timeout
     assert Path(settings.template).name in config
-    names = {metric.name for metric in vars(Metrics()).values()}
-    assert kinds["HorizontalPodAutoscaler"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in names
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": settings.port, "metrics": settings.metrics_port}
+
+
+def test_kubernetes_scrape_finds_the_metric_of_the_autoscaler(tmp_path: Path) -> None:
+    kinds = {document["kind"]: document for document in documents("kubernetes.yaml")}
+    (metric,) = kinds["HorizontalPodAutoscaler"]["spec"]["metrics"]
+    template = kinds["Deployment"]["spec"]["template"]
+    annotations = template["metadata"]["annotations"]
+    assert annotations["prometheus.io/scrape"] == "true"
+    scraped = int(annotations["prometheus.io/port"])
+    # Run the container's command with the files of the ConfigMap; only addresses and folders differ.
+    port, metrics_port = free_port(), free_port()
+    for name, text in kinds["ConfigMap"]["data"].items():
+        local = text.replace("/etc/unspool", str(tmp_path)).replace(
+            "http://engine:8000", "http://127.0.0.1:1"
+        )
+        local = local.replace(f"metrics_port = {scraped}", f"metrics_port = {metrics_port}")
+        (tmp_path / name).write_text(local, encoding="utf-8")
+    (container,) = template["spec"]["containers"]
+    arguments = [text.replace("/etc/unspool", str(tmp_path)) for text in container["args"]]
+    keys = {one["name"]: "sk-test" for one in container["env"]}
+    with subprocess.Popen(
+        [sys.executable, "-m", "unspool", "serve", *arguments, "--port", str(port)],
+        env=os.environ | keys,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            assert any('"worker_serves"' in line for line in process.stderr)
+            status, page, _ = fetch(f"http://127.0.0.1:{metrics_port}{annotations['prometheus.io/path']}")
+            assert fetch(f"http://127.0.0.1:{port}/metrics")[0] == 401
+        finally:
+            process.terminate()
+    assert status == 200
+    assert f"\n{metric['pods']['metric']['name']} 0\n" in page.decode()

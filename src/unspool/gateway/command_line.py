@@ -112,6 +112,7 @@ def list_settings() -> str:
     lines = []
     for one in fields(Settings):
         default: object = one.default if one.default is not MISSING else ""
-        shown = "" if default in ("", (), None) or "(default:" in texts[one.name] else f" (default: {default})"
+        is_shown = default not in ("", (), None) and "(default:" not in texts[one.name]
+        shown = f" (default: {default})" if is_shown else ""
         lines.append(f"{one.name:21} {texts[one.name]}{shown}")
     return "\n".join(lines)

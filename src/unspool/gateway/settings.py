@@ -93,6 +93,9 @@ class Settings:
 
     host: Annotated[str, "address to listen on (default: 127.0.0.1)"] = "127.0.0.1"
     port: Annotated[int, "port to listen on (default: 8765)"] = PORT
+    metrics_port: Annotated[
+        int, "port for /metrics, /health and /ready without API keys, on the same address; 0: none"
+    ] = 0
     workers: Annotated[int, "number of processes that share the port"] = 1
     api_keys: Annotated[tuple[str, ...], "accepted API keys"] = ()
     seal_key: Annotated[
@@ -170,6 +173,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, least in (
             ("port", 0),
+            ("metrics_port", 0),
             ("workers", 1),
             ("max_request_bytes", 1),
             ("max_request_values", 1),
@@ -184,8 +188,11 @@ class Settings:
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)}: expected at least {least}")
-        if self.port > 65535:
-            raise UsageError(f"port={self.port}: expected at most 65535")
+        for name in ("port", "metrics_port"):
+            if getattr(self, name) > 65535:
+                raise UsageError(f"{name}={getattr(self, name)}: expected at most 65535")
+        if self.metrics_port and self.metrics_port == self.port:
+            raise UsageError(f"metrics_port={self.metrics_port} is the port of the API: set another port")
         for name in (
             "connect_timeout",
             "idle_timeout",
@@ -270,6 +277,17 @@ class Settings:
                 for one in self.each()
             }
         return out
+
+
+def keep_shared_settings(new: Settings, old: Settings) -> Settings:
+    """Return the settings after a reload: ``new``, except for settings that cannot change.
+
+    The old and the new part of a gateway share the listening sockets, the store and the seal key.
+    """
+    kept: tuple[str, ...] = ("host", "port", "metrics_port", "workers", "store")
+    if not new.seal_key:
+        kept = (*kept, "seal_key")
+    return replace(new, **{name: getattr(old, name) for name in kept})
 
 
 def _parser_policies(choices: Mapping[str, str]) -> Policies:

@@ -23,9 +23,7 @@ from unspool.gateway.server import connection_limits
 from unspool.gateway.upstreams import http_client
 
 EXTRA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-REQUIREMENTS = {
-    one.name: one for one in map(Requirement, EXTRA["optional-dependencies"]["gateway"])
-}
+REQUIREMENTS = {one.name: one for one in map(Requirement, EXTRA["optional-dependencies"]["gateway"])}
 PROTOCOL_METHODS = {
     "connection_made": ["self", "transport"],
     "connection_lost": ["self", "exc"],

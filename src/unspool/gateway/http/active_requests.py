@@ -38,6 +38,8 @@ class ActiveRequests:
         self._admitted: set[Exchange] = set()
         """Requests whose bodies have arrived; only these count towards the limit."""
         self._checker: asyncio.Task[None] | None = None
+        self._empty: asyncio.Event | None = None
+        """Event that is set when the last request ends; None if nothing waits for it."""
 
     def __len__(self) -> int:
         return len(self._exchanges)
@@ -61,6 +63,14 @@ class ActiveRequests:
             self._admitted.remove(exchange)
             self._gauge.add(amount=-1)
         exchange.stop_watching()
+        if self._empty is not None and not self._exchanges:
+            self._empty.set()
+
+    async def wait_until_empty(self) -> None:
+        """Wait until all requests have ended."""
+        while self._exchanges:
+            self._empty = asyncio.Event()
+            await self._empty.wait()
 
     async def start(self) -> None:
         """Start checking the clients; requires a running event loop."""

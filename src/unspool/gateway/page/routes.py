@@ -64,6 +64,11 @@ class PageRoutes:
         self._reports: dict[str, asyncio.Task[dict[str, Any]]] = {}
         """Model reports, keyed by model name; each one is created when the page first requests it."""
 
+    def take_over(self, previous: PageRoutes) -> None:
+        """Continue the list of the latest requests of the gateway that this one replaces."""
+        if previous.log.capacity == self.log.capacity:
+            self.log = previous.log
+
     @property
     def observe(self) -> Observe | None:
         """The function that logs requests for the page; None if the page is disabled."""

@@ -59,6 +59,13 @@ class ConnectionLimits:
 
         :param count: called with the reason when a connection is refused or dropped.
         """
+        self.count = count
+        self.idle: dict[GatewayProtocol, None] = {}
+        """Connections without a request; the first one has been idle for the longest time."""
+        self.change(settings)
+
+    def change(self, settings: Settings) -> None:
+        """Read the limits from new settings; they apply from the next request on."""
         self.head_timeout = settings.header_timeout
         self.client_timeout = settings.client_timeout
         self.max_connections = settings.max_connections
@@ -66,9 +73,6 @@ class ConnectionLimits:
         if files is not None:
             # A request needs two file descriptors: one for its client and one for its upstream.
             self.max_connections = min(self.max_connections, max(1, (files - _RESERVED_FILES) // 2))
-        self.count = count
-        self.idle: dict[GatewayProtocol, None] = {}
-        """Connections without a request; the first one has been idle for the longest time."""
 
     def random_head_timeout(self) -> float:
         """Return a timeout for a request head, in seconds: between 60 and 100 % of ``header_timeout``.

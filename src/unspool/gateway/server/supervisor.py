@@ -36,14 +36,14 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ...errors import UnspoolError, UsageError
-from ..settings import Settings
+from ..settings import Settings, keep_shared_settings
 from ..state.temporary_store_file import shared_store
 from ..telemetry.logs import LOGGER, log, set_up
 from ..telemetry.metrics import EMPTY, Snapshot, add_counters
-from .sockets import bind_shared, url_of
+from .sockets import Listeners, bind_shared, metrics_url, url_of
 
-RunWorker: TypeAlias = Callable[[Settings, socket.socket, socket.socket], int]
-"""Function that runs a worker with a listening socket and a supervisor link, and returns the exit code."""
+RunWorker: TypeAlias = Callable[[Settings, Listeners, socket.socket], int]
+"""Function that runs a worker with listening sockets and a supervisor link, and returns the exit code."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _YOUNG: Final = 10.0
@@ -59,7 +59,7 @@ class Worker:
 
     def __init__(self, slot: int, generation: int, pid: int, link: socket.socket) -> None:
         self.slot = slot
-        """Index of the worker's listening socket."""
+        """Index of the worker's listening sockets."""
         self.generation = generation
         """Number of times that the settings had been reloaded before the worker was started."""
         self.pid = pid
@@ -97,7 +97,7 @@ class Worker:
 class Supervisor:
     """Supervisor that starts, restarts and stops workers."""
 
-    def __init__(self, settings: Settings, listeners: list[socket.socket], run_worker: RunWorker) -> None:
+    def __init__(self, settings: Settings, listeners: list[Listeners], run_worker: RunWorker) -> None:
         self.settings = settings
         """The settings of the current generation."""
         self._old_settings = settings
@@ -288,16 +288,11 @@ class Supervisor:
             log(logging.WARNING, "reload_ignored", reason="other workers are still starting")
             return
         try:
-            settings = reload()
+            settings = keep_shared_settings(reload(), self.settings)
         except UnspoolError as error:
             log(logging.ERROR, "reload_failed", reason=str(error))
             return
-        # Old and new workers share the listening sockets, the store and the seal key, so keep these settings.
-        shared: tuple[str, ...] = ("host", "port", "workers", "store")
-        if not settings.seal_key:
-            shared = (*shared, "seal_key")
-        self._old_settings = self.settings
-        self.settings = replace(settings, **{name: getattr(self.settings, name) for name in shared})
+        self._old_settings, self.settings = self.settings, settings
         set_up(self.settings)
         log(logging.INFO, "reloading", settings=self.settings.shown())
         self._generation += 1
@@ -338,12 +333,13 @@ def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Se
         if not settings.seal_key:
             # Every worker must be able to decrypt the reasoning that another worker has encrypted.
             settings = replace(settings, seal_key=secrets.token_hex(32))
-        url = url_of(listeners[0])
+        url = url_of(listeners[0].clients)
         log(
             logging.INFO,
             "listening",
             url=url,
             page=f"{url}/" if settings.serves_page else "off",
+            metrics=metrics_url(listeners[0]),
             workers=settings.workers,
             settings=settings.shown(),
         )
