@@ -148,7 +148,8 @@ def _leave_before_the_response(engine: EngineProcess, gateway: GatewayThread) ->
 
 # -- log lines
 
-USUAL = {"api": "chat", "status": 200, "seconds": 0.0, "first_delta": 0.0}
+REQUEST = {"api": "chat", "path": CHAT, "address": "127.0.0.1", "status": 200, "seconds": 0.0}
+USUAL = {**REQUEST, "first_delta": 0.0}
 RESULT = {"model": "engine-model", "dialect": "hermes", "prompt_tokens": 7, "completion_tokens": 5}
 
 
@@ -185,7 +186,7 @@ def test_log_line_of_a_bad_request_names_the_parameter(gateway: GatewayThread) -
         send(gateway.url + CHAT, {**CHAT_BODY, "n": 0})
         until(lambda: bool(logged(lines)))
     error = {"error": "invalid_type", "param": "n"}
-    assert logged(lines) == [{"api": "chat", "status": 400, "seconds": 0.0, **error}]
+    assert logged(lines) == [{**REQUEST, "status": 400, "model": "engine-model", **error}]
 
 
 def test_log_line_of_an_upstream_failure_has_its_reason(

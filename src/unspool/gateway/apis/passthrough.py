@@ -34,7 +34,7 @@ class Passthrough:
         served = self._models.find(body.get("model"))
         exchange.watch_connection()
         exchange.log_fields["model"] = served.model.name
-        response = await served.upstream.forward(path, body)
+        response = await served.upstream.forward(path, body, exchange.upstream_headers())
         headers = ((b"content-type", response.content_type.encode("latin-1")),)
         try:
             if not response.streams:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from .failure import Failure, invalid
 from .json_limits import FEW, SMALL
+from .trace_context import trace_headers, trace_id
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -63,7 +64,9 @@ class Exchange:
         self.tenant = ""
         """The digest of the API key; empty if the gateway has no keys.  A tenant sees only its own data."""
         address = scope.get("client")
-        self.client = str(address[0]) if address else ""
+        self.address = str(address[0]) if address else ""
+        """The client's IP address; empty if the server does not provide it."""
+        self.client = self.address
         """The client's key in the queues of worker pools: the tenant or, without API keys, the IP address."""
         self.size = 0
         """Size in bytes of the request's body and of the stored data that the request refers to."""
@@ -99,6 +102,19 @@ class Exchange:
         """Set the tenant after the API key has been checked."""
         self.tenant = tenant
         self.client = tenant or self.client
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the client's trace; empty if the client sends none, or no valid one."""
+        parent = self.header(b"traceparent")
+        return trace_id(parent) if parent else ""
+
+    def upstream_headers(self) -> dict[str, str]:
+        """Return the headers with which the logs of the gateway and of the upstream can be joined."""
+        # If there are several values, the header is not valid.
+        parents, states = self.headers(b"traceparent"), self.headers(b"tracestate")
+        trace = trace_headers(parents[0], ",".join(states)) if len(parents) == 1 else {}
+        return {"X-Request-Id": self.id, **trace}
 
     @property
     def server_address(self) -> str:

@@ -152,13 +152,16 @@ class Connection:
             raise Failure("overloaded", "the gateway is not ready", code="not_ready")
         return await self._session.request(method, self.url + path, allow_redirects=False, **options)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Events:
+    async def post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Events:
         """Post a generation request and return its event stream."""
-        return Events(await self._start(path, body, "text/event-stream"), self._limit, self._idle)
+        headers = {**headers, "Accept": "text/event-stream"}
+        return Events(await self._start(path, body, headers), self._limit, self._idle)
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+    async def forward(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ForwardedResponse:
         """Post a request and return its response, which may be a stream."""
-        response = await self._start(path, body, "*/*")
+        response = await self._start(path, body, {**headers, "Accept": "*/*"})
         if response.content_type not in _FORWARDED_TYPES:
             response.close()
             message = "the upstream sent an unexpected content type"
@@ -166,10 +169,12 @@ class Connection:
             raise Failure("upstream", message, code="upstream_protocol", detail=detail)
         return ForwardedResponse(response, self._limit, self._idle)
 
-    async def _start(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
+    async def _start(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
         """Post a request; return the response if its status is 200, otherwise raise a failure."""
         data = msgspec.json.encode(body)
-        headers = {**_JSON, "Accept": accept}
+        headers = {**_JSON, **headers}
         try:
             async with asyncio.timeout(self._start_timeout):
                 response = await self._post_with_retries(path, data=data, headers=headers)

@@ -71,7 +71,12 @@ class ReplayUpstream:
         del tokens
         return None
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+    async def forward(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        headers: Mapping[str, str],  # noqa: ARG002 - see the docstring
+    ) -> ForwardedResponse:
         """Raise a failure; recordings have no other endpoints."""
         del body
         raise Failure("not_found", f"{path} is not available for recordings", code="not_found")

@@ -62,7 +62,7 @@ class OllamaEmbed:
         if shape.dimensions is not None:
             body["dimensions"] = shape.dimensions
         exchange.watch_connection()
-        upstream_response = await served.upstream.forward("/v1/embeddings", body)
+        upstream_response = await served.upstream.forward("/v1/embeddings", body, exchange.upstream_headers())
         try:
             data = await upstream_response.read_all()
         finally:
