@@ -26,9 +26,11 @@ TYPES = get_type_hints(Settings)
 SECRETS = [
     name
     for name, kind in TYPES.items()
-    if kind in (str, tuple[str, ...]) and any(word in name for word in ("key", "secret", "token", "password"))
+    if kind in (str, tuple[str, ...])
+    and any(word in name for word in ("key", "secret", "token", "password"))
+    and not name.endswith("file")
 ]
-"""Settings that hold a secret, by their names and types."""
+"""Settings that hold a secret, by their names and types; a file with secrets may be named."""
 
 
 def secret(name: str) -> Any:

@@ -68,6 +68,9 @@ class Gateway:
             ping_interval=settings.ping_interval,
         )
         auth = Authenticator(settings)
+        if previous is not None:
+            auth.take_over(previous.auth)
+        self.auth: Authenticator = auth
         self.status = Status(self.models, self.metrics, auth)
         self._endpoints = Endpoints(self.active, auth, self.metrics, openai_error)
         self.page = PageRoutes(settings, self.models, auth, self.bodies, self._endpoints, self._dispatch)

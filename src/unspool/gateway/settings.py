@@ -97,7 +97,8 @@ class Settings:
         int, "port for /metrics, /health and /ready without API keys, on the same address; 0: none"
     ] = 0
     workers: Annotated[int, "number of processes that share the port"] = 1
-    api_keys: Annotated[tuple[str, ...], "accepted API keys"] = ()
+    api_keys: Annotated[tuple[str, ...], "accepted API keys, or their hashes as sha256:HEX"] = ()
+    api_keys_file: Annotated[str, "TOML file with named API keys, their models and their limits"] = ""
     seal_key: Annotated[
         str, "key for encrypting the reasoning that clients store (default: a new key at each start)"
     ] = ""
@@ -214,10 +215,10 @@ class Settings:
     def _check_keys(self) -> None:
         if any(not key.strip() for key in self.api_keys):
             raise UsageError("api_keys contains an empty key, which any client could send: remove it")
-        if not self.api_keys and not self.allow_no_keys and not is_loopback(self.host):
+        if not self.needs_key and not self.allow_no_keys and not is_loopback(self.host):
             raise UsageError(
-                f"host={self.host} is open to other machines, but api_keys is empty: set api_keys, or set "
-                "allow_no_keys=true to serve every client"
+                f"host={self.host} is open to other machines, but api_keys is empty: set api_keys or "
+                "api_keys_file, or set allow_no_keys=true to serve every client"
             )
 
     def _check_upstream(self) -> None:
@@ -234,6 +235,11 @@ class Settings:
                 raise UsageError(f"url={url!r}: expected a URL that starts with http:// or https://")
         if self.upstream == "replay" and not self.file:
             raise UsageError("upstream=replay needs a file with recordings: set file")
+
+    @property
+    def needs_key(self) -> bool:
+        """True if requests need an API key."""
+        return bool(self.api_keys or self.api_keys_file)
 
     @property
     def serves_page(self) -> bool:

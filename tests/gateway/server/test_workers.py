@@ -22,7 +22,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from gateways import HOLD, EngineProcess, fetch, free_port, get, post, template_file, until
+from gateways import HOLD, EngineProcess, fetch, free_port, get, post, send, template_file, until
 from unspool import UsageError
 from unspool.gateway import Settings
 from unspool.gateway.server.sockets import Listeners
@@ -334,6 +334,27 @@ def test_reload_with_one_worker_keeps_settings_that_work(engine: EngineProcess, 
         until(lambda: bool(gateway.logged("reloaded")))
         assert post(gateway.url + PATH, BODY)["model"] == "renamed"
         assert not (tmp_path / "other.db").exists()
+
+
+@linux
+def test_reload_reads_the_keys_again_and_keeps_their_usage(engine: EngineProcess, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    keys.write_text('[alice]\nkey = "a"\nrequests_per_minute = 2\n')
+    config = config_for(engine, tmp_path) + f'api_keys_file = "{keys}"\n'
+    with run_one_worker(tmp_path, config) as gateway:
+
+        def status(key: str) -> int:
+            return send(gateway.url + PATH, BODY, {"authorization": f"Bearer {key}"})[0]
+
+        assert (status("a"), status("b")) == (200, 401)
+        keys.write_text('[alice]\nkey = "a"\nrequests_per_minute = 2\n[bob]\nkey = "b"\n')
+        gateway.process.send_signal(signal.SIGHUP)
+        until(lambda: bool(gateway.logged("reloaded")))
+        assert [status("a"), status("b"), status("a")] == [200, 200, 429]
+        keys.write_text("[bob]\n")
+        gateway.process.send_signal(signal.SIGHUP)
+        until(lambda: bool(gateway.logged("reload_failed")))
+        assert status("b") == 200
 
 
 @linux

@@ -81,7 +81,7 @@ class Generator:
         body = await self._bodies.read(exchange)
         self._active.admit(exchange)
         observer = None if self._observe is None else self._observe(exchange)
-        served = self._models.find(body.get("model"))
+        served = self._models.find(body.get("model"), exchange.allowed_models)
         model = served.model
         exchange.log_fields["model"] = model.name
         request = await read(exchange, body)

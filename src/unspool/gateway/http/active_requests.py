@@ -53,6 +53,7 @@ class ActiveRequests:
         if self._limit and len(self._admitted) >= self._limit:
             message = f"more than {self._limit} concurrent requests; retry later"
             raise Failure("overloaded", message, code="overloaded", retry_after="1")
+        exchange.admit()
         self._admitted.add(exchange)
         self._gauge.add(amount=1)
 
@@ -61,6 +62,7 @@ class ActiveRequests:
         self._exchanges.discard(exchange)
         if exchange in self._admitted:
             self._admitted.remove(exchange)
+            exchange.finish()
             self._gauge.add(amount=-1)
         exchange.stop_watching()
         if self._empty is not None and not self._exchanges:

@@ -117,7 +117,7 @@ class Endpoint:
         try:
             self._auth.check_host(exchange)
             if not self._public:
-                exchange.set_tenant(self._auth.check_key(exchange))
+                self._auth.authenticate(exchange)
             await self._find_handler(exchange.method)(exchange)
         except Failure as error:
             # The traceback refers to this function's frame, and the frame refers to the failure.  Drop the
@@ -161,7 +161,7 @@ class Endpoint:
         if not exchange.started:
             body = encode_line(self._error_format(failure, exchange.id))
             later = ((b"retry-after", failure.retry_after.encode("latin-1")),) if failure.retry_after else ()
-            await exchange.respond(failure.status, body, (*JSON, *later))
+            await exchange.respond(failure.status, body, (*JSON, *later, *failure.headers))
         elif exchange.failing is not None:
             await exchange.send(exchange.failing(failure), more=False)
 
@@ -184,6 +184,8 @@ class Endpoint:
             "status": status,
             "seconds": round(elapsed, 4),
         }
+        if exchange.key is not None:
+            fields["key"] = exchange.key.name
         if trace := exchange.trace_id:
             fields["trace_id"] = trace
         fields |= exchange.log_fields

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from ..telemetry.logs import clip
@@ -47,6 +47,7 @@ class Failure(Exception):
         details: Mapping[str, object] | None = None,
         retry_after: str = "",
         detail: str = "",
+        headers: Iterable[tuple[bytes, bytes]] = (),
     ) -> None:
         message = clip(message)
         super().__init__(message)
@@ -66,6 +67,8 @@ class Failure(Exception):
         """Value of the ``Retry-After`` header; empty for no header."""
         self.detail = detail
         """Information for the log only, such as addresses and the upstream's complete message."""
+        self.headers = tuple(headers)
+        """Additional headers of the error response."""
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Failure:
