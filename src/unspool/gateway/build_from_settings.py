@@ -126,6 +126,8 @@ def _create_remote(url: str, settings: Settings) -> CompletionsUpstream:
             connect=settings.connect_timeout,
             idle=settings.idle_timeout,
             limit=settings.max_output_bytes,
+            ca=settings.upstream_ca,
+            proxy=settings.upstream_proxy,
         ),
         engine=None if settings.engine == "auto" else ENGINES[settings.engine],
         model=settings.upstream_model,

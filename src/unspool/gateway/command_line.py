@@ -101,7 +101,7 @@ def _addresses(settings: Settings) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     if not settings.port:
         return "The log shows the port."
-    url = f"http://{host}:{settings.port}"
+    url = f"{settings.scheme}://{host}:{settings.port}"
     page = f"\nOpen {url} in a browser to chat and see the latest requests." if settings.serves_page else ""
     return f"Point an agent at {url}/v1 (OpenAI) or {url} (Anthropic, Ollama).{page}"
 

@@ -24,7 +24,7 @@ EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "ollama", 
 
 PREFIX: Final = "UNSPOOL_"
 PORT: Final = 8765
-_SECRETS: Final = ("api_keys", "upstream_key", "seal_key")
+_SECRETS: Final = ("api_keys", "upstream_key", "upstream_proxy", "seal_key")
 _MODEL_IDENTITY: Final = (
     "source",
     "url",
@@ -47,6 +47,8 @@ _MODEL_SETTINGS: Final = (
     "threads",
     "context",
     "slots",
+    "upstream_ca",
+    "upstream_proxy",
     "connect_timeout",
     "idle_timeout",
     "max_output_bytes",
@@ -76,6 +78,8 @@ class Settings:
     urls: Annotated[tuple[str, ...], "URLs of additional upstreams for the same model"] = ()
     engine: Annotated[EngineName, "vllm, sglang, llamacpp, ollama, tgi, mlx, openai, auto"] = "auto"
     upstream_key: Annotated[str, "API key for the upstream"] = ""
+    upstream_ca: Annotated[str, "PEM file with the certificates that upstreams' TLS is checked against"] = ""
+    upstream_proxy: Annotated[str, "URL of the HTTP proxy between the gateway and its upstreams"] = ""
     upstream_model: Annotated[str, "model name on the upstream (default: the first one it lists)"] = ""
     model: Annotated[str, "model name for clients (default: upstream's model name)"] = ""
     aliases: Annotated[tuple[str, ...], "additional model names that requests may use; * for any"] = ()
@@ -96,6 +100,8 @@ class Settings:
     metrics_port: Annotated[
         int, "port for /metrics, /health and /ready without API keys, on the same address; 0: none"
     ] = 0
+    ssl_certfile: Annotated[str, "PEM file with the TLS certificate of the gateway and its chain"] = ""
+    ssl_keyfile: Annotated[str, "PEM file with the private key (default: in ssl_certfile)"] = ""
     workers: Annotated[int, "number of processes that share the port"] = 1
     api_keys: Annotated[tuple[str, ...], "accepted API keys, or their hashes as sha256:HEX"] = ()
     api_keys_file: Annotated[str, "TOML file with named API keys, their models and their limits"] = ""
@@ -205,6 +211,8 @@ class Settings:
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}={getattr(self, name)}: expected a number of seconds above 0")
         self._check_keys()
+        if self.ssl_keyfile and not self.ssl_certfile:
+            raise UsageError("ssl_keyfile is set, but ssl_certfile is empty: set both")
         if self.models:
             self.each()
         else:
@@ -233,8 +241,15 @@ class Settings:
         for url in (self.url, *self.urls):
             if url and not url.startswith(("http://", "https://")):
                 raise UsageError(f"url={url!r}: expected a URL that starts with http:// or https://")
+        if self.upstream_proxy and not self.upstream_proxy.startswith(("http://", "https://")):
+            raise UsageError("upstream_proxy: expected a URL that starts with http:// or https://")
         if self.upstream == "replay" and not self.file:
             raise UsageError("upstream=replay needs a file with recordings: set file")
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the gateway's URLs: ``https`` if it has a certificate."""
+        return "https" if self.ssl_certfile else "http"
 
     @property
     def needs_key(self) -> bool:
@@ -291,6 +306,8 @@ def keep_shared_settings(new: Settings, old: Settings) -> Settings:
     The old and the new part of a gateway share the listening sockets, the store and the seal key.
     """
     kept: tuple[str, ...] = ("host", "port", "metrics_port", "workers", "store")
+    if bool(new.ssl_certfile) != bool(old.ssl_certfile):
+        raise UsageError("ssl_certfile: TLS cannot be switched on or off while the gateway runs; restart it")
     if not new.seal_key:
         kept = (*kept, "seal_key")
     return replace(new, **{name: getattr(old, name) for name in kept})

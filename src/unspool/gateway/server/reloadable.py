@@ -25,6 +25,7 @@ from ..build_from_settings import build
 from ..http.failure import Failure
 from ..settings import Settings, keep_shared_settings
 from ..telemetry.logs import LOGGER, log, set_up
+from .tls import check_certificate
 
 Reload = Callable[[], Settings]
 """Function that reads the settings again."""
@@ -87,6 +88,7 @@ class ReloadableGateway:
         old = self.gateway
         try:
             settings = keep_shared_settings(await asyncio.to_thread(reload), old.settings)
+            check_certificate(settings)
             log(logging.INFO, "reloading", settings=settings.shown())
             new = await build(settings, previous=old)
             await new.start()

@@ -25,6 +25,7 @@ from .connection_limits import ConnectionLimits, GatewayProtocol
 from .reloadable import Reload, ReloadableGateway
 from .sockets import Listeners, duplicate, metrics_url, url_of
 from .supervisor import supervise
+from .tls import check_certificate, load_certificate
 from .worker_link import WorkerLink
 
 _METRICS_CONNECTIONS: Final = 64
@@ -66,11 +67,12 @@ async def _serve(settings: Settings, reload: Reload | None) -> int:
         settings, shown = replace(settings, seal_key=secrets.token_hex(32)), settings.shown()
     else:
         shown = settings.shown()
+    check_certificate(settings)
     on_sighup = _SighupHandler(reload)
     with Listeners.bind(settings) as listeners:
         gateway = await _build_and_freeze(settings)
         listeners.listen()  # from now on, clients can connect; so do this before logging "listening"
-        url = url_of(listeners.clients)
+        url = url_of(listeners.clients, settings.scheme)
         log(
             logging.INFO,
             "listening",
@@ -165,7 +167,11 @@ class Servers:
             replace(settings, max_connections=_METRICS_CONNECTIONS), gateway.metrics.connections_refused.add
         )
         self._metrics = _make_server(
-            self.app.serve_metrics, settings, self._metrics_limits, _QuietServer, lifespan="off"
+            self.app.serve_metrics,
+            replace(settings, ssl_certfile="", ssl_keyfile=""),
+            self._metrics_limits,
+            _QuietServer,
+            lifespan="off",
         )
 
     async def serve(self, listeners: Listeners) -> None:
@@ -181,7 +187,9 @@ class Servers:
                 await metrics
 
     def _change(self, settings: Settings) -> None:
-        """Change the limits on connections after a reload."""
+        """Change the limits on connections and the certificate after a reload."""
+        if self.clients.config.ssl is not None:
+            load_certificate(self.clients.config.ssl, settings)
         self._limits.change(settings)
         config = self.clients.config
         config.timeout_keep_alive = settings.keep_alive_timeout  # type: ignore[assignment]
@@ -211,6 +219,8 @@ def _make_server(
         access_log=False,
         log_config=None,
         log_level="warning",
+        ssl_certfile=settings.ssl_certfile or None,
+        ssl_keyfile=settings.ssl_keyfile or None,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=settings.keep_alive_timeout,  # type: ignore[arg-type]

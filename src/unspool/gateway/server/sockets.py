@@ -121,10 +121,10 @@ def duplicate(listener: socket.socket) -> list[socket.socket]:
     return [listener, *(listener.dup() for _ in range(_ACCEPTORS - 1))]
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
     """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def metrics_url(listeners: Listeners) -> str:

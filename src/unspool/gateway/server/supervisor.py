@@ -41,6 +41,7 @@ from ..state.temporary_store_file import shared_store
 from ..telemetry.logs import LOGGER, log, set_up
 from ..telemetry.metrics import EMPTY, Snapshot, add_counters
 from .sockets import Listeners, bind_shared, metrics_url, url_of
+from .tls import check_certificate
 
 RunWorker: TypeAlias = Callable[[Settings, Listeners, socket.socket], int]
 """Function that runs a worker with listening sockets and a supervisor link, and returns the exit code."""
@@ -289,6 +290,7 @@ class Supervisor:
             return
         try:
             settings = keep_shared_settings(reload(), self.settings)
+            check_certificate(settings)
         except UnspoolError as error:
             log(logging.ERROR, "reload_failed", reason=str(error))
             return
@@ -323,6 +325,7 @@ def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Se
             "workers: every worker would load its own copy of the embedded model; "
             "run llama.cpp's server instead, and set url"
         )
+    check_certificate(settings)
     with ExitStack() as stack:
         listeners = bind_shared(settings)
         for listener in listeners:
@@ -333,7 +336,7 @@ def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Se
         if not settings.seal_key:
             # Every worker must be able to decrypt the reasoning that another worker has encrypted.
             settings = replace(settings, seal_key=secrets.token_hex(32))
-        url = url_of(listeners[0].clients)
+        url = url_of(listeners[0].clients, settings.scheme)
         log(
             logging.INFO,
             "listening",
