@@ -14,12 +14,14 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from gateways import HOLD, MINIMAL_REQUESTS, EngineProcess, fetch, send, serving, until
+from gateways import HOLD, MINIMAL_REQUESTS, EngineProcess, fetch, log_of_the_gateway, send, serving, until
 from unspool import UsageError
 from unspool.cli import main
 from unspool.gateway import Settings, create_asgi_app, load_settings
 from unspool.gateway.server import supervisor
 from unspool.gateway.server.supervisor import Supervisor
+from unspool.gateway.settings import unknown_variables
+from unspool.gateway.telemetry.logs import warn_about_variables
 
 CHAT, CHAT_BODY = MINIMAL_REQUESTS["chat"]
 TYPES = get_type_hints(Settings)
@@ -147,6 +149,27 @@ def test_mistake_on_the_command_line_is_answered_with_advice(
     shown = capsys.readouterr().err
     assert re.search(message, shown), shown
     assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("UNSPOOL_PROT", "there is no such setting: did you mean 'UNSPOOL_PORT'"),
+        ("UNSPOOL_API_KEY", "there is no such setting: did you mean 'UNSPOOL_API_KEYS'"),
+        ("UNSPOOL_XYZZY", "there is no such setting; `unspool serve --list-settings` lists all of them"),
+    ],
+)
+def test_misspelt_variable_is_reported_with_advice(name: str, advice: str) -> None:
+    with log_of_the_gateway() as lines:
+        warn_about_variables({name: "1", "OTHER_PROT": "1"})
+    ((event, fields_),) = lines
+    assert (event, fields_["name"]) == ("variable_ignored", name)
+    assert fields_["reason"].startswith(advice)
+
+
+def test_variables_of_settings_are_not_reported() -> None:
+    known = {f"UNSPOOL_{name.upper()}": "1" for name in TYPES}
+    assert unknown_variables({**known, "UNSPOOL_CONFIG": "x.toml", "UNSPOOL_COMPILE": "1"}) == {}
 
 
 def test_dialect_of_a_setting_may_be_any_name_of_a_dialect() -> None:

@@ -23,6 +23,7 @@ pytest.importorskip("msgspec")
 pytest.importorskip("starlette")
 
 from unspool.gateway import Settings, load_settings
+from unspool.gateway.http.api_keys import load_api_keys
 from unspool.gateway.settings import PREFIX
 
 DEPLOY = ROOT / "deploy"
@@ -126,7 +127,15 @@ def test_systemd_unit_is_valid() -> None:
     service = unit["Service"]
     assert shlex.split(service["ExecStart"])[1:] == ["serve", "--config", "/etc/unspool/gateway.toml"]
     assert service["ExecReload"].endswith("-HUP $MAINPID")
-    assert service["Environment"].partition("=")[0] in SETTINGS
+    variables = dict(value.split("=", 1) for value in shlex.split(service["Environment"]))
+    assert variables.keys() <= SETTINGS
+    # systemd passes the keys in a file that only the service can read.
+    credential, source = service["LoadCredential"].split(":")
+    assert variables["UNSPOOL_API_KEYS_FILE"] == f"%d/{credential}"
+    text = (DEPLOY / "unspool.service").read_text(encoding="utf-8")
+    assert f"# install -D -m 600 deploy/{credential} {source}" in text
+    (key,) = load_api_keys(Settings(api_keys_file=str(DEPLOY / credential)))
+    assert key.name == "example"
     settings = load_settings(environment={}, config=str(DEPLOY / "gateway.toml"))
     assert int(service["TimeoutStopSec"]) > settings.shutdown_timeout
 
@@ -148,6 +157,8 @@ def test_kubernetes_manifest_is_valid(tmp_path: Path) -> None:
     pod = kinds["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert {one["name"] for one in container["env"]} <= SETTINGS
+    # The service is called unspool, so its links would be variables such as UNSPOOL_PORT=tcp://10.0.0.1:80.
+    assert pod["enableServiceLinks"] is False
     assert pod["terminationGracePeriodSeconds"] > settings.shutdown_timeout
     assert Path(settings.template).name in config
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}

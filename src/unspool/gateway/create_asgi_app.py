@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -11,7 +12,7 @@ from ..errors import UnspoolError
 from .app import Gateway
 from .build_from_settings import build
 from .settings import Settings, load_settings
-from .telemetry.logs import set_up
+from .telemetry.logs import set_up, warn_about_variables
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:
@@ -27,6 +28,7 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     if settings.page is None:
         settings = replace(settings, page=False)
     set_up(settings)
+    warn_about_variables(os.environ)
     return _Application(settings)
 
 

@@ -23,6 +23,8 @@ UpstreamKind: TypeAlias = Literal["embedded", "completions", "chat", "replay"]
 EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "ollama", "tgi", "mlx", "openai"]
 
 PREFIX: Final = "UNSPOOL_"
+_OTHER_VARIABLES: Final = ("CONFIG", "COMPILE", "BUILD", "INSTALLER", "HYPOTHESIS", "SEED")
+"""Variables with the same prefix that are not settings of the gateway."""
 PORT: Final = 8765
 _SECRETS: Final = ("api_keys", "upstream_key", "upstream_proxy", "seal_key")
 _MODEL_IDENTITY: Final = (
@@ -380,6 +382,23 @@ def load_settings(
             values[name] = from_text(name, text, PREFIX + name.upper())
     values.update({name: value for name, value in (flags or {}).items() if value is not None})
     return Settings(**values)  # type: ignore[arg-type]
+
+
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables whose names begin like those of settings but name no setting, with advice.
+
+    >>> unknown_variables({"UNSPOOL_PROT": "1", "UNSPOOL_PORT": "1"})
+    {'UNSPOOL_PROT': "there is no such setting: did you mean 'UNSPOOL_PORT'?"}
+    """
+    known = sorted(one.name.upper() for one in fields(Settings))
+    found: dict[str, str] = {}
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name != variable and name not in known and name not in _OTHER_VARIABLES:
+            advice = suggestion(name, known).replace(" '", f" '{PREFIX}")
+            advice = advice or "; `unspool serve --list-settings` lists all of them"
+            found[variable] = f"there is no such setting{advice}"
+    return found
 
 
 def _from_file(path: str, hints: Mapping[str, object]) -> dict[str, object]:

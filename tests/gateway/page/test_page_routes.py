@@ -161,10 +161,11 @@ def test_only_clipped_output_is_marked_as_cut(gateway: GatewayThread) -> None:
 
 
 def test_startup_message_has_the_page_address() -> None:
-    from unspool.gateway.command_line import _addresses
+    from unspool.gateway.command_line import describe_addresses
 
-    assert _addresses(Settings(port=9000)).endswith("latest requests.")
-    assert "browser" not in _addresses(Settings(port=9000, page=False))
+    url = "http://127.0.0.1:9000"
+    assert describe_addresses(Settings(), url).endswith("latest requests.")
+    assert "browser" not in describe_addresses(Settings(page=False), url)
 
 
 # -- access

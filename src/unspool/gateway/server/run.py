@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import secrets
 import signal
 import socket
@@ -20,11 +21,11 @@ from starlette.types import ASGIApp
 from ..app import Gateway
 from ..build_from_settings import build
 from ..settings import Settings
-from ..telemetry.logs import log, set_up
+from ..telemetry.logs import log, set_up, warn_about_variables
 from .connection_limits import ConnectionLimits, GatewayProtocol
 from .reloadable import Reload, ReloadableGateway
 from .sockets import Listeners, duplicate, metrics_url, url_of
-from .supervisor import supervise
+from .supervisor import OnListening, supervise
 from .tls import check_certificate, load_certificate
 from .worker_link import WorkerLink
 
@@ -32,16 +33,20 @@ _METRICS_CONNECTIONS: Final = 64
 """Maximum number of connections to the port for metrics, in addition to those of clients."""
 
 
-def serve(settings: Settings, *, reload: Reload | None = None) -> int:
+def serve(
+    settings: Settings, *, reload: Reload | None = None, on_listening: OnListening = lambda _: None
+) -> int:
     """Serve until a signal stops the process; return the exit code.
 
     :param reload: function that reads the settings again, for ``SIGHUP``; without it, the signal is ignored.
+    :param on_listening: called with the gateway's URL as soon as clients can connect.
     """
     set_up(settings)
+    warn_about_variables(os.environ)
     if settings.workers > 1:
-        return supervise(settings, _run_worker, reload)
+        return supervise(settings, _run_worker, reload, on_listening)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_serve(settings, reload))
+        return runner.run(_serve(settings, reload, on_listening))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -61,7 +66,7 @@ async def _build_and_freeze(settings: Settings) -> Gateway:
     return gateway
 
 
-async def _serve(settings: Settings, reload: Reload | None) -> int:
+async def _serve(settings: Settings, reload: Reload | None, on_listening: OnListening) -> int:
     if not settings.seal_key:
         # After a reload, the gateway must be able to decrypt the reasoning that it has encrypted before.
         settings, shown = replace(settings, seal_key=secrets.token_hex(32)), settings.shown()
@@ -73,6 +78,7 @@ async def _serve(settings: Settings, reload: Reload | None) -> int:
         gateway = await _build_and_freeze(settings)
         listeners.listen()  # from now on, clients can connect; so do this before logging "listening"
         url = url_of(listeners.clients, settings.scheme)
+        on_listening(url)
         log(
             logging.INFO,
             "listening",

@@ -46,6 +46,9 @@ from .tls import check_certificate
 RunWorker: TypeAlias = Callable[[Settings, Listeners, socket.socket], int]
 """Function that runs a worker with listening sockets and a supervisor link, and returns the exit code."""
 
+OnListening: TypeAlias = Callable[[str], None]
+"""Function that is called with the gateway's URL."""
+
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _YOUNG: Final = 10.0
 """Seconds that a worker must have run to be restarted without a delay."""
@@ -311,10 +314,16 @@ class Supervisor:
             worker.signal(signal.SIGTERM)
 
 
-def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Settings] | None = None) -> int:
+def supervise(
+    settings: Settings,
+    run_worker: RunWorker,
+    reload: Callable[[], Settings] | None = None,
+    on_listening: OnListening = lambda _: None,
+) -> int:
     """Serve with several processes until a signal stops them; return the exit code.
 
     :param reload: function that reads the settings again, for ``SIGHUP``.
+    :param on_listening: called with the gateway's URL as soon as clients can connect.
     """
     if not hasattr(os, "fork") or not hasattr(socket, "SO_REUSEPORT"):
         raise UsageError(
@@ -337,6 +346,7 @@ def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Se
             # Every worker must be able to decrypt the reasoning that another worker has encrypted.
             settings = replace(settings, seal_key=secrets.token_hex(32))
         url = url_of(listeners[0].clients, settings.scheme)
+        on_listening(url)
         log(
             logging.INFO,
             "listening",
