@@ -26,6 +26,7 @@ from unspool import (
     parse,
     render,
 )
+from unspool.dialects import Section, Wrapper
 from unspool.testing import ModelOutput, ParseRun, assert_laws, chunkings, run_parser
 
 WEATHER = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}'
@@ -704,7 +705,11 @@ def test_name_ends_before_its_terminator() -> None:
 
 def test_late_message_opener_is_text() -> None:
     dialect = Dialect(
-        name="later", call=("{name}{args}",), section=("^ab{calls}c",), drop=("a{_}|z",), reasoning=()
+        name="later",
+        call=("{name}{args}",),
+        section=(Section("ab{calls}c", only_at_start=True),),
+        drop=("a{_}|z",),
+        reasoning=(),
     )
     assert text(parse_in_pieces(dialect, "Hi ab1")) == "Hi ab1"
 
@@ -715,7 +720,9 @@ def test_quoted_control_token_is_not_text() -> None:
 
 
 def test_late_message_opener_hides_no_marker() -> None:
-    dialect = Dialect(name="hides", call=("<c>{envelope}</c>",), reasoning=("^<b>{text}<",))
+    dialect = Dialect(
+        name="hides", call=("<c>{envelope}</c>",), reasoning=(Wrapper("<b>{text}<", only_at_start=True),)
+    )
     assert text(parse_in_pieces(dialect, "x<b>")) == "xb>"
 
 

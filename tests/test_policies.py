@@ -27,7 +27,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool.dialects import Values
+from unspool.dialects import Habits
 from unspool.testing import _parser_runs as readings
 from unspool.testing import assert_policy
 from unspool.testing._every_policy_has_effect_law import EFFECTS, SampleCall
@@ -121,7 +121,7 @@ def test_type_attribute_may_have_any_name() -> None:
         "typed",
         call=('<do what="{name}">{params}</do>',),
         param=('<v k="{key}" t="{type}">{value}</v>',),
-        values=Values(type_words=words),
+        habits=Habits(type_words=words),
         request="hermes",
     )
     assert assert_policy(dialect, "schemaless_value") is not None

@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from lab import environments
 from lab.peers import of_one_checkpoint
 from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, json_value
+from unspool.dialects import dialect_texts
+from unspool.dialects._list_templates_and_markers import turn_markers
 from unspool.models.doctor.engine_parser_table import (
     ASSUME_OPEN,
     COMMON_PARSERS,
@@ -46,11 +49,7 @@ def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[
     """Return an output for an engine's parsers."""
     tokens = {"<think>", "</think>"} if dialect is None else {"<assistant>"}
     if dialect is not None:
-        templates = [*dialect.reasoning, *dialect.content, *dialect.section, *dialect.call, *dialect.param]
-        templates += [*dialect.stop, *dialect.drop, *dialect.prompt.turn]
-        if dialect.frame is not None:
-            templates += [*dialect.frame.open, dialect.frame.sep, *dialect.frame.ends]
-        for template in templates:
+        for template in (*dialect_texts(replace(dialect, also_accepts=())), *turn_markers(dialect)):
             tokens.update(re.findall(r"<[^<>{}\s=]+>|\[/?[A-Z_]{3,}\]", template))
     suffix = "" if dialect is None else dialect.name.partition(":")[2]
     return {

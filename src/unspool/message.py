@@ -1,7 +1,7 @@
 """Parsed message: the reasoning, content, tool calls and diagnostics of a whole output.
 
-The classes are written by hand, because a batch creates millions of them and a frozen dataclass takes
-ten times as long to create as a compiled class.  ``dataclasses.asdict`` and ``replace`` accept them.
+The classes are written by hand, because a batch creates millions of instances, and creating an instance
+of a frozen dataclass takes ten times as long.  ``dataclasses.asdict`` and ``replace`` accept the instances.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Message(_Value):
         self.diagnostics: Final[tuple[Diagnostic, ...]] = tuple(diagnostics)
         """Faults in the output and guesses that the parser made; usually empty."""
         self.finish_reason: Final[FinishReason] = finish_reason or ("tool_calls" if calls else "stop")
-        """Finish reason of the response, such as ``tool_calls`` if all calls are complete."""
+        """Finish reason of the response, such as ``stop`` or ``tool_calls``."""
         self.parts: Final[tuple[Part, ...]] = order
         """Text, reasoning and calls in their original order; the other fields do not show this order.
 

@@ -54,8 +54,8 @@ _REASONS: Final = (None, "stop", "length", "tool_calls", "content_filter")
 class Parser:
     """Streaming parser for one output of a model.
 
-    Later stages process the parser's events further.  They are created from the parser, by ``tidy``, ``fold``
-    and the encoders of ``unspool.wire``, and apply the same policies.
+    ``tidy``, ``fold`` and the encoders of ``unspool.wire`` process the parser's events further, and apply the
+    parser's policies.
 
     >>> parser = Parser("hermes")
     >>> parser.feed("Sure. <tool")
@@ -90,7 +90,7 @@ class Parser:
             turn, even in the middle of reasoning or of a call.  A turn begins after the last control token
             that does not belong to the dialect.  If turns begin with ordinary words instead, pass only the
             unfinished turn as the prompt.
-        :param start_channel: the channel in which the output begins, as an alternative to ``prompt``:
+        :param start_channel: the channel in which the output begins, for callers that do not pass ``prompt``:
             ``reasoning``, or ``content`` if the reasoning is already over.
         :param tokenizer: the model's tokenizer, needed for ``feed_tokens`` and ``feed_decoded``.  It
             also selects the variant of the dialect that fits its vocabulary.
@@ -153,9 +153,9 @@ class Parser:
         self._commit_buffer = (
             CommitBuffer(machine, policies, self.start_channel) if policies.commit == "call" else None
         )
-        if self.dialect.prompt.echo:
-            self._first_events.append(Text("content", self.dialect.prompt.echo, 0, 0))
-        # True while an event may still belong to the prompt, or until `_first_events` were returned.
+        if self.dialect.habits.echo:
+            self._first_events.append(Text("content", self.dialect.habits.echo, 0, 0))
+        # True while events may still belong to the prompt, and while `_first_events` are not returned yet.
         self._at_start = bool(tail or self._first_events)
         self._finished = False
         self._is_direct = self._can_be_direct()
@@ -175,7 +175,7 @@ class Parser:
 
     @property
     def max_pending(self) -> int | None:
-        """Upper bound of ``pending`` at this point, or None if it is unbounded until a value or call ends."""
+        """Upper bound on ``pending`` in the current state; None if it can grow until a value or call ends."""
         if self._commit_buffer is not None and self._commit_buffer.pending:
             return None
         max_pending = self._machine.max_pending
@@ -336,7 +336,7 @@ class Parser:
 
 
 class Outputs:
-    """Factory of parsers for many outputs.  It reuses the last parser if the options stay the same."""
+    """Factory of parsers for many outputs; if the options stay the same, the last parser is reused."""
 
     def __init__(self, policies: PolicyChoice | None) -> None:
         self._policies = policies

@@ -1,7 +1,7 @@
 """Iterators that parse an output which arrives in chunks, and yield its events.
 
 The parser itself does no input or output: ``Parser.feed`` takes text and returns events.  ``stream`` and
-``astream`` call it for every chunk of an iterable.  This module is not compiled, because mypyc does not
+``astream`` feed the parser every chunk of an iterable.  This module is not compiled, because mypyc does not
 support asynchronous generators.
 """
 
@@ -195,7 +195,7 @@ def astream(
 ) -> AsyncEventStream:
     """Return an asynchronous iterator over the events of an output that arrives in chunks.
 
-    It has the parameters and the behaviour of ``stream``.
+    ``astream`` has the parameters and the behaviour of ``stream``.
     """
     _check_order(chunks, dialect, "astream")
     if not hasattr(chunks, "__aiter__"):

@@ -37,7 +37,7 @@ from unspool.conformance.runner import ALL_CHUNKINGS, BATCH, CaseResult, Runner,
 from unspool.conformance.scenarios import GROUPS, SCENARIOS, Inapplicable, capabilities_of, select
 from unspool.conformance.scenarios.scenario import to_render_parts
 from unspool.message import TextPart
-from unspool.testing._labelled_pieces import render_pieces
+from unspool.testing._render_labelled_pieces import render_pieces
 
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)

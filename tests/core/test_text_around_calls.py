@@ -19,6 +19,7 @@ from unspool import (
     plan,
     render,
 )
+from unspool.dialects import Habits, Writing
 from unspool.testing import ModelOutput, ParseRun, assert_laws, check_dialect, run_parser
 
 CALLERS = [dialect.name for dialect in callers()]
@@ -75,7 +76,8 @@ def test_quoted_closing_marker_is_text() -> None:
 WITH_RESULTS = Dialect(
     name="with_results",
     call=("<call>{envelope}</call>",),
-    drop=("<|result|>{text}<|/result|>", "<|br|>"),
+    drop=("<|br|>",),
+    habits=Habits(drop_text=("<|result|>{text}<|/result|>",)),
 )
 
 
@@ -181,8 +183,8 @@ ECHOING = Dialect(
     name="echoing",
     section=("<|calls|>[{calls}]<|/calls|>",),
     call=("{envelope}",),
-    sep=(", ",),
-    drop=("[{calls}]<|/calls|>",),
+    writing=Writing(between_calls=", "),
+    habits=Habits(repeated_calls=("[{calls}]<|/calls|>",)),
 )
 CALLS = '[{"name": "a", "arguments": {"x": 1}} , {"name": "b", "arguments": {}} ]<|/calls|>'
 

@@ -650,7 +650,7 @@ def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_too
     kwargs: dict[str, Any] = dict(guessed.chat_template_kwargs)
     prompt = template.render(history, TOOLS, **kwargs)
     decided = guessed.with_prompt(prompt)
-    if thinking.caution and on is False and decided.reasoning:
+    if thinking.habits.caution and on is False and decided.reasoning:
         assert decided.start == "reasoning"  # the template has no switch, so the plan follows the prompt
         return
     assert decided.start == guessed.start
@@ -785,7 +785,7 @@ def test_guided_json_has_a_schema() -> None:
 
 def test_mistral_needs_the_vocabulary_for_its_grammar() -> None:
     forced = ask(tools=TOOLS, tool_choice="required")
-    with pytest.raises(UsageError, match=r"pass tokenizer=, or name mistral_v11 or mistral_v3"):
+    with pytest.raises(UsageError, match=r"pass tokenizer=, or the dialect mistral_v11 or mistral_v3"):
         plan("mistral", forced)
     v11 = tokenizer(special=("[TOOL_CALLS]", "[ARGS]"))
     decided = plan("mistral", forced, tokenizer=v11)
@@ -1228,7 +1228,12 @@ BLANK: dict[str, Any] = {}
         ("glm47", ask(), {"prompt": "[gMASK]<sop><|user|>"}, "ends a turn of glm47"),
         # Missing tokenizers.
         ("hermes", ask(), {"prompt": [1, 2, 3]}, "pass the model's tokenizer"),
-        ("hy_v4", ask(tools=TOOLS, tool_choice="required"), {}, "pass tokenizer=, or name hy_v4:opensource"),
+        (
+            "hy_v4",
+            ask(tools=TOOLS, tool_choice="required"),
+            {},
+            "pass tokenizer=, or the dialect hy_v4:opensource",
+        ),
         # Other usage errors.
         ("hermes", [], {}, "request is a list"),
         ("hermes", ask(), {"prompt": 7}, "prompt is a int"),

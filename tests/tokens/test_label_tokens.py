@@ -63,7 +63,7 @@ def test_labels_follow_the_message(dialect: str) -> None:
     reading = label_tokens(ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, finish_reason="stop")
     assert visible(reading.message) == visible(message)
     texts = texts_of(ids, tokenizer, reading.labels)
-    assert spec.prompt.echo + texts[Label.CONTENT] == (message.content or "")
+    assert spec.habits.echo + texts[Label.CONTENT] == (message.content or "")
     assert texts[Label.REASONING] == (message.reasoning or "")
     assert texts[Label.NAME] == "".join(call.name for call in message.tool_calls)
     values = [value for call in message.tool_calls for value in json.loads(call.arguments).values()]

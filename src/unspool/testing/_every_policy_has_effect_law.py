@@ -206,7 +206,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             ),
         },
         _unusual_spellings,
-        # In other notations, arguments are always converted to canonical JSON.
+        # In all other notations, arguments are always converted to canonical JSON.
         lambda sample: sample.notation in ("json", "params"),
     ),
     "after_calls": _Effect(
@@ -265,8 +265,8 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
             "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # An id after the arguments can be used only with commit=call, because without it, the call was
-        # already reported.
+        # An id after the arguments can be used only with commit=call.  By default, the call is reported
+        # before its id is known.
         lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
         lambda sample: sample.id in _render_with_id(sample),
     ),

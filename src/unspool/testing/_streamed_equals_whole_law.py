@@ -1,4 +1,4 @@
-"""Property test of API streams: a client gets the complete response, and cannot run any other calls.
+"""Property test of API streams: a client receives the complete response, and cannot run any other calls.
 
 For each API, this module has a client that assembles a stream strictly by the rules of the API.
 """
@@ -46,11 +46,11 @@ _ERROR: Final = Received("", "", (), "", error=True)
 def assert_wires(
     dialect: str | Dialect, case: str | ModelOutput, ways: Iterable[Sequence[str]] | None = None
 ) -> None:
-    """Assert, for every API, that a client gets equal responses with and without streaming.
+    """Assert, for every API, that a client receives equal responses with and without streaming.
 
     - The calls that the client assembles from the stream are the calls of the complete response.
     - The client can parse the arguments of complete calls, but not those of other calls.
-    - The client gets every complete call, all content and all reasoning.
+    - The client receives every complete call, all content and all reasoning.
 
     Arguments are compared as text, because Python values would hide differences in the spelling
     of numbers, infinite numbers, and duplicate keys.

@@ -88,7 +88,7 @@ class ChatStream(StreamEncoder):
     def sse(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> str:
         """Return the text to send for further events: server-sent events, with ``[DONE]`` as the last.
 
-        With more than one choice, encode the chunks of ``feed`` instead, and send ``DONE`` after all choices.
+        With more than one choice, use ``feed``, encode its chunks, and send ``DONE`` after all choices.
         """
         ended = self._closed
         text = super().sse(events, usage=usage)
@@ -100,7 +100,7 @@ class ChatStream(StreamEncoder):
         The first call also returns the chunk with the role, even without events.
 
         :param usage: token counts.  If the client asked for token counts, they are sent in a separate chunk
-            after ``Finish``.  With more than one choice, pass them only after the last choice has finished.
+            after ``Finish``.  With more than one choice, pass the counts after the last choice has ended.
         """
         self._count(usage)
         chunks: list[Chunk] = []

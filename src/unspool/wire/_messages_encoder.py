@@ -137,7 +137,7 @@ class MessagesStream(StreamEncoder):
     def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed.
 
-        :raises MalformedOutput: if a call is malformed, because this response cannot express one.
+        :raises MalformedOutput: if a call is malformed, because it cannot be expressed in this response.
         """
         self._count(usage)
         out = self._message()
@@ -159,7 +159,7 @@ class MessagesStream(StreamEncoder):
         }
 
     def _stop_fields(self, reason: FinishReason) -> Chunk:
-        """Return the fields ``stop_reason`` and ``stop_sequence``, the reason why the message ended."""
+        """Return the fields ``stop_reason`` and ``stop_sequence``, which say why the message ended."""
         return {
             "stop_reason": STOP_REASONS[reason] if self.stop_sequence is None else "stop_sequence",
             "stop_sequence": self.stop_sequence,

@@ -78,7 +78,7 @@ class MessagesRepair:
         return [dict(event)]
 
     def finish(self) -> list[Chunk]:
-        """Return the events that were held back, after the server's last event.
+        """End the response after the server's last event, and return the events that were held back.
 
         If the server has sent no stop reason, the output is truncated.
         """

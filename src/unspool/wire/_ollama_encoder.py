@@ -34,7 +34,7 @@ from ._usage import AnyUsage
 
 Form = Literal["chat", "generate"]
 _DONE_REASONS: Final = {"length": "length"}
-"""Values of ``done_reason`` by finish reason; every other finish reason becomes ``stop``."""
+"""Value of ``done_reason`` for each finish reason; every other finish reason becomes ``stop``."""
 
 
 class OllamaStream(StreamEncoder):
@@ -72,7 +72,7 @@ class OllamaStream(StreamEncoder):
         return self._reported(self._filter.finish_reason)
 
     def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
-        """Return the objects for parser events, each of which becomes one line of the stream."""
+        """Return the objects for parser events; each object becomes one line of the stream."""
         self._count(usage)
         out: list[Chunk] = []
         for event in self._filter.feed(events):

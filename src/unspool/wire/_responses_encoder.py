@@ -44,7 +44,7 @@ from ._usage import AnyUsage
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Value of ``incomplete_details.reason`` by finish reason."""
+"""Value of ``incomplete_details.reason`` for each finish reason."""
 CUSTOM_INPUT: Final = "input"
 """Name of the only parameter of each function that represents a free-form tool."""
 
@@ -475,7 +475,7 @@ _CHARACTERS: Final = re.compile(
 
 
 def _read_input(arguments: str) -> str:
-    """Return the text for a free-form tool from its JSON arguments; by default, return the arguments."""
+    """Return the text in the JSON arguments of a free-form tool, or the arguments if they lack this text."""
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):

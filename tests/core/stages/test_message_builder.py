@@ -31,7 +31,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool.dialects import Names
+from unspool.dialects import Habits
 from unspool.events import FinishReason, normalise
 from unspool.message import TextPart
 from unspool.parser import seeded_ids
@@ -264,7 +264,12 @@ def test_late_id_counts_before_the_call_is_announced() -> None:
     assert build_message(text, "mistral", commit="call").tool_calls[0].id == "abc123XYZ"
     message = build_message(text, "mistral")
     assert message.tool_calls[0].id != "abc123XYZ"
-    assert kinds(message) == ["late_id"]
+    assert not kinds(message)
+
+
+def test_late_id_is_reported_where_the_family_writes_no_ids() -> None:
+    text = '<tool_call>{"name": "f", "arguments": {}, "id": "abc123XYZ"}</tool_call>'
+    assert kinds(build_message(text, "hermes")) == ["late_id"]
 
 
 # -- unknown_tool
@@ -746,7 +751,7 @@ def test_keep_raw_false_changes_only_raw() -> None:
 
 
 def test_null_call_is_not_a_call() -> None:
-    dialect = Dialect("mine", call=("<call>{envelope}</call>",), names=Names(null_calls=("answer",)))
+    dialect = Dialect("mine", call=("<call>{envelope}</call>",), habits=Habits(null_calls=("answer",)))
     message = parse('Hi.<call>{"name": "answer", "arguments": {"a": 1}}</call> Bye.', dialect)
     assert calls(message) == []
     assert message.content == "Hi. Bye."

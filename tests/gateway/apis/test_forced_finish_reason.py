@@ -17,7 +17,7 @@ from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.messages.encoder import MessagesEncoder
 from unspool.gateway.apis.ollama.encoder import OllamaEncoder
 from unspool.gateway.apis.responses.encoder import ResponsesEncoder
-from unspool.gateway.generation.choice_reader import Reader
+from unspool.gateway.generation.planned_choice_reader import Reader
 from unspool.gateway.generation.request import ApiName, GenerationRequest
 from unspool.gateway.generation.response_encoder import ResponseEncoder
 from unspool.planning import Plan

@@ -17,9 +17,9 @@ from unspool import Message, ToolCall, render
 from unspool.gateway import Settings
 from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.chat.request import read_chat_request
-from unspool.gateway.generation.choice_reader import Reader
 from unspool.gateway.generation.load_model import load_model
 from unspool.gateway.generation.model import Model
+from unspool.gateway.generation.planned_choice_reader import Reader
 from unspool.gateway.generation.prepare_request import prepare_request
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.base import UpstreamRequest

@@ -277,7 +277,7 @@ def test_logprobs_with_tools_use_the_engine_format(
 
 def test_call_in_text_is_closed_by_a_structured_call() -> None:
     from unspool import plan
-    from unspool.gateway.generation.choice_reader import Reader
+    from unspool.gateway.generation.planned_choice_reader import Reader
     from unspool.wire import Delta
 
     tools = [{"type": "function", "function": {"name": name}} for name in ("now", "get_weather")]
@@ -295,7 +295,7 @@ def test_call_in_text_is_closed_by_a_structured_call() -> None:
 
 def test_parsers_of_a_split_output_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning reads all tools, so it must not be repeated for each choice or call."""
-    from unspool.gateway.generation.choice_reader import Reader
+    from unspool.gateway.generation.planned_choice_reader import Reader
     from unspool.planning import ContentParsers, Plan, plan
     from unspool.wire import Delta
 

@@ -213,7 +213,9 @@ def test_local_ollama_is_resolved(tmp_path: Path) -> None:
 
 def test_ollama_with_several_models_needs_a_name() -> None:
     with answering(ollama("a", "qwen3:8b")) as url:
-        with pytest.raises(UsageError, match=f"as in {url}#a .it has a, qwen3:8b"):
+        with pytest.raises(
+            UsageError, match=rf"several models \(a, qwen3:8b\); add one to the address, as in {url}#a"
+        ):
             find_source(url)
         assert find_source(f"{url}#qwen3:8b").name == "qwen3:8b"
         with pytest.raises(UsageError, match="has no model b"):

@@ -199,6 +199,7 @@ class ValueType:
         "_known_parts",
         "_members",
         "_others",
+        "_required",
         "_root",
         "_schema",
         "is_any",
@@ -218,6 +219,7 @@ class ValueType:
         self._known_parts: list[Mapping[str, object]] | None = None
         self._declared: dict[str, list[object]] | None = None
         self._keys: tuple[str, ...] | None = None
+        self._required: frozenset[str] | None = None
         self._members: dict[str, ValueType] = {}
         self._others: ValueType | None = None
         self._known_items: _Items | None = None
@@ -255,6 +257,11 @@ class ValueType:
 
     def required(self) -> frozenset[str]:
         """Return the names of the properties that every value must have."""
+        if self._required is None:
+            self._required = self._find_required()
+        return self._required
+
+    def _find_required(self) -> frozenset[str]:
         found: list[object] = []
         todo: list[object] = [self._schema]
         # The loop also visits the schemas that it appends.  The limit ends the loop if schemas refer to each

@@ -20,8 +20,8 @@ from ..telemetry.logs import log
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import Batch, Stream, Usage
 from ..upstreams.failures import protocol_failure
-from .choice_reader import Reader
 from .observer import GenerationObserver
+from .planned_choice_reader import Reader
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder
 from .served_models import ServedModel

@@ -11,7 +11,7 @@ from ...message import Message
 from ...planning import Plan
 from ...policies import Policies
 from ...wire import Delta
-from ..generation.choice_reader import Reader
+from ..generation.planned_choice_reader import Reader
 from ..http.failure import Failure
 from ..http.json_decoding import VALUES
 from .request_log import RawOutput, RequestRecord

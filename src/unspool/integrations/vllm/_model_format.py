@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from ...dialects import Dialect, combined, facts_of, find, get_dialect
+from ...dialects import Dialect, combined, end_tokens, facts_of, find, get_dialect
 from ...errors import UsageError
 from ...planning import Plan, plan
 from ...planning.derived_dialects import closer
@@ -29,8 +29,8 @@ class ModelFormat:
 
     def __init__(self, name: str | Dialect, tokenizer: Any) -> None:
         self.name = name
-        """The dialect's name as the user passed it.  The name may be that of a checkpoint, because request
-        facts differ between checkpoints.
+        """The name of the dialect or checkpoint, as the user passed it.  A checkpoint may have its own
+        request facts.
         """
         self.tokenizer = as_tokenizer(tokenizer)
         self.reasoning = ReasoningIds(name, self.tokenizer)
@@ -39,7 +39,8 @@ class ModelFormat:
         self.policies = DEFAULTS
         self._closers = tuple(filter(None, map(closer, self.dialect.reasoning)))
         ids = {token: id for id, token in self.tokenizer.special_tokens().items()}
-        self._end_tokens = {ids[end]: end for end in facts_of(self.dialect).eos if end in ids}
+        ends = end_tokens(self.dialect, facts_of(self.dialect))
+        self._end_tokens = {ids[end]: end for end in ends if end in ids}
 
     def plan(self, request: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """Return the plan for a request.
@@ -80,12 +81,12 @@ class ModelFormat:
         return id in self._end_tokens
 
     def without_end(self, text: str, ids: Sequence[int]) -> Sequence[int]:
-        """Return a step's ids without a final end-of-turn token, unless the step's text contains it."""
+        """Return a step's ids; leave out a final end-of-turn token that is not in the step's text."""
         end = self._end_tokens.get(ids[-1]) if ids else None
         return ids if end is None or text.endswith(end) else ids[:-1]
 
     def last_turn(self, prompt: Sequence[int]) -> Sequence[int]:
-        """Return the last turn of a prompt, the only one that affects in which channel the output begins."""
+        """Return the last turn of a prompt; earlier turns do not affect where the output begins."""
         for index in range(len(prompt) - 1, -1, -1):
             if prompt[index] in self._end_tokens:
                 return prompt[index + 1 :] or prompt
@@ -94,7 +95,7 @@ class ModelFormat:
 
 @lru_cache(maxsize=1024)
 def warn_once(text: str) -> None:
-    """Log a warning if it was not logged before."""
+    """Log a warning, but only once."""
     log.warning("%s", text)
 
 

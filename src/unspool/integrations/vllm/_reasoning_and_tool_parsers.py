@@ -38,7 +38,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         super().__init__(tokenizer, *args, **kwargs)
         self._model = model_format(tokenizer, None, self.dialect_name)
         self._kwargs = chat_template_kwargs or {}
-        self._in_server = "model_config" in kwargs  # absent in the engine core
+        self._in_server = "model_config" in kwargs  # the engine core does not pass it
         self._plan: Plan | None = None
         self._prompt: str | None = None
         self._splitter: ReasoningSplitter | None = None

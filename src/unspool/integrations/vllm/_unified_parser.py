@@ -79,7 +79,7 @@ class UnspoolParser(compat.Parser):
         prompt = None if self._prompt is None else self._model.last_turn(self._prompt)
         if self._parser is None:
             return self._model.reasoning.count(token_ids, prompt=prompt)
-        # During a stream, the server may ask after every token, so count only the new tokens.
+        # During a stream, the server may call this method after every token, so count only the new tokens.
         if self._reasoning_counter is None:
             self._reasoning_counter = self._model.reasoning.counter(prompt=prompt)
         self._reasoning_counter.feed(token_ids[self._reasoning_counter.fed :])
@@ -150,7 +150,10 @@ class UnspoolParser(compat.Parser):
         )
 
     def _reached_limit(self, request: Any, ids: Sequence[int]) -> bool:
-        """Count ids to find out whether a token limit ended generation; vLLM passes no finish reason."""
+        """Return whether a token limit ended generation, judged by the number of ids.
+
+        vLLM does not pass the finish reason.
+        """
         if not ids or self._model.is_end(ids[-1]):
             return False
         names = ("max_completion_tokens", "max_tokens", "max_output_tokens")

@@ -229,8 +229,8 @@ def _only_model(server: _Server) -> str:
     if not names:
         raise UsageError(f"{server.url}: Ollama has no models; download one with `ollama pull`")
     raise UsageError(
-        f"{server.url}: Ollama has several models; add one to the address, as in {server.url}#{names[0]} "
-        f"(it has {', '.join(names[:20])})"
+        f"{server.url}: Ollama has several models ({', '.join(names[:20])}); add one to the address, "
+        f"as in {server.url}#{names[0]}"
     )
 
 
