@@ -258,7 +258,7 @@ class Diagnostic(_Event):
     """Report of a fault in the output, or of a guess that the parser made.
 
     In a stream of events, the span of a diagnostic is empty, because the faulty text is in the span of
-    another event.  In ``Message.diagnostics``, a diagnostic about a broken or unfinished call has the
+    another event.  In ``Message.diagnostics``, a diagnostic about a broken, unfinished or unread call has the
     span of the call.
     """
 
@@ -273,8 +273,8 @@ class Diagnostic(_Event):
         self.detail = detail
         """Human-readable details.  The wording may change between versions."""
         self.raw = raw
-        """Text of a broken call, as the model wrote it; empty in other diagnostics and in a stream of
-        events."""
+        """Text of a broken or unread call, as the model wrote it; empty in other diagnostics.  In a stream of
+        events, only the text of unread calls."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.kind, self.detail, self.raw) if self.raw else (self.kind, self.detail)
@@ -390,11 +390,13 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "tags and Python calls keep the first value, JSON and other objects the last value",
     "late_id": "the call's id comes after the call's arguments",
     "other_family_call": "a call was written in the format of another family of models",
+    "unread_call": "text looks like a call of this or another dialect, but could not be read as a call",
+    "bare_call": "a call was written as an object without markers, and the policy bare_calls accepted it",
     "unnamed_call": "a call did not name its function, which was inferred from its arguments",
     "dropped_token": "a control token that is not part of the dialect was removed",
     "bad_id": "the model wrote an id that cannot be used, so the id was replaced",
     "unknown_tool": "a call to a tool that the request did not declare",
-    "schema_mismatch": "an argument of a complete call has a wrong type, or a required one is missing; only "
+    "schema_mismatch": "an argument of a complete call has a wrong type or value, or is missing; only "
     "in messages",
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header is incomplete or contradicts itself",

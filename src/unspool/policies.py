@@ -48,8 +48,8 @@ class Policies:
     """A call that is incomplete at the end of the output: ``drop`` removes it, with a diagnostic; ``text``,
     ``call`` and ``error`` do the same as for a malformed call."""
     schema_mismatch: Literal["call", "error"] = "call"
-    """A complete call in which an argument has the wrong type for the declared tool, or a required argument
-    is missing: ``call`` reports the call, with a diagnostic; ``error`` raises ``MalformedOutput``."""
+    """A complete call in which an argument has the wrong type or value for the declared tool, or is missing:
+    ``call`` reports the call, with a diagnostic; ``error`` raises ``MalformedOutput``."""
     commit: Literal["name", "call"] = "name"
     """Time at which a call is reported: ``name`` reports it as soon as its name is known, and then streams
     its arguments; ``call`` reports it once it is complete and valid."""
@@ -71,6 +71,10 @@ class Policies:
     schemaless_value: Literal["string", "json"] = "string"
     """A value between tags for which there is no schema: ``string`` always makes it a string; ``json`` parses
     it if it is valid JSON, and otherwise makes it a string."""
+    bare_calls: Literal["off", "alone", "declared"] = "off"
+    """A call of a declared tool that is a JSON object without the dialect's markers, perhaps in a code fence:
+    ``off`` treats it as text; ``alone`` accepts it at the beginning of the answer; ``declared`` accepts it at
+    the beginning of any line.  Such a call is reported with a diagnostic."""
     call_ids: Literal["native", "generated"] = "native"
     """Ids of calls: ``native`` uses those that the model wrote, if usable; ``generated`` ignores them."""
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from .arguments.select_codec import envelope_factory
+from .compiler.bare_calls import BARE_CALLS
 from .compiler.compile import compile_dialect
 from .compiler.compiled_dialect import CompiledDialect, CompileOptions
 
@@ -24,6 +25,7 @@ def compiled_dialect(
     declared: bool = True,
     calls_in_reasoning: bool = True,
     repair: bool = False,
+    bare_calls: str = "off",
 ) -> CompiledDialect:
     """Return the compiled form of a dialect.  The other arguments are the options of ``CompileOptions``.
 
@@ -32,11 +34,16 @@ def compiled_dialect(
     """
     derived = any(sign in dialect.name for sign in _DERIVED)
     compile_once = _compile_derived if derived else _compile_declared
-    return compile_once(dialect, calls, declared, calls_in_reasoning, repair)
+    return compile_once(dialect, calls, declared, calls_in_reasoning, repair, bare_calls)
 
 
 def _compile(
-    dialect: Dialect, calls: bool, declared: bool, calls_in_reasoning: bool, repair: bool
+    dialect: Dialect,
+    calls: bool,
+    declared: bool,
+    calls_in_reasoning: bool,
+    repair: bool,
+    bare_calls: str,
 ) -> CompiledDialect:
     options = CompileOptions(
         reads_calls=calls,
@@ -53,6 +60,18 @@ def _compile(
         )
         for other in dialect.also_accepts
     ]
+    # Only the name of a declared tool shows that an object without markers is a call.
+    if bare_calls != "off" and calls and declared and (dialect.call or dialect.frame is not None):
+        make_bare = envelope_factory(BARE_CALLS, repair, bare=True)
+        accepted.append(
+            compile_dialect(
+                replace(BARE_CALLS, names=dialect.names, stop=dialect.stop),
+                options,
+                make_bare,
+                for_other=True,
+                bare=bare_calls,
+            )
+        )
     return compile_dialect(dialect, options, envelope_factory(dialect, repair), accepted)
 
 

@@ -35,6 +35,7 @@ Invariants, which ``tests/core/test_ledger.py`` checks, in part by reading synta
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..events import (
@@ -48,12 +49,17 @@ from ..events import (
     Text,
 )
 from .mypyc_types import i64
+from .scan.character_runs import COMPILED
 
 if TYPE_CHECKING:
     from ..events import Channel, FinishReason, MarkupKind, Status
+    from .stages.unread_calls import UnreadCalls
 
 BLOCK: Final = 16_384
 """Number of characters after which pieces of a call's raw text are joined into one string."""
+TEXT_BLOCK: Final = 4096
+"""Number of characters after which pieces of text are searched for unread calls."""
+_new_text: Final = partial(object.__new__, Text)
 
 
 class Ledger:
@@ -72,22 +78,34 @@ class Ledger:
         "_last_text",
         "_raw",
         "_reports_late_ids",
+        "_search_at",
         "_set_aside",
         "_set_aside_length",
+        "_texts",
+        "_unread_calls",
         "buffer",
         "call_is_silent",
         "cut_short",
         "index",
         "position",
         "silent_channel",
+        "text_channel",
     )
 
-    def __init__(self, *, base: int, keep_raw: bool, reports_late_ids: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        base: int,
+        keep_raw: bool,
+        reports_late_ids: bool = True,
+        unread_calls: UnreadCalls | None = None,
+    ) -> None:
         """Create an empty ledger.
 
         :param base: the offset of the first input character; below 0 if it belongs to the prompt.
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
         :param reports_late_ids: emit a diagnostic if the id of a call follows the arguments.
+        :param unread_calls: a detector that gets all text.
         """
         self.buffer = ""
         """Input that was read.  Events already account for the part before ``position``."""
@@ -98,7 +116,14 @@ class Ledger:
         self._base: i64 = base
         self._reports_late_ids: Final = reports_late_ids
         self._events: list[Event] = []
-        self._last_text = ""  # text directly before `position`; empty after markup
+        # Text directly in front of `position`: the pieces not yet searched for unread calls, and the
+        # last piece that was.  Both are empty after markup.  Nothing else is done for each piece of text.
+        self._texts: list[str] = []
+        self._last_text = ""
+        self._search_at: i64 = TEXT_BLOCK  # output offset at which the pieces are searched
+        self.text_channel: Channel = "content"
+        """Channel of the next text."""
+        self._unread_calls = unread_calls
         self._set_aside: list[str] = []
         self._set_aside_length: i64 = 0  # stored because `pending` needs it after every feed
         # Calls.
@@ -156,8 +181,18 @@ class Ledger:
         """
         start = self._base
         self._base = end = start + len(text)
-        self._last_text = text
-        return [Text(channel, text, start, end)]
+        self._texts.append(text)
+        if end >= self._search_at:
+            self._search_texts(end, is_end=False)
+        if COMPILED:
+            return [Text(channel, text, start, end)]
+        # The interpreter takes a third longer for a class with an `__init__` method.
+        event: Text = _new_text()
+        event.channel = channel
+        event.text = text
+        event.start = start
+        event.end = end
+        return [event]
 
     def account_arguments(self, json: str, text: str) -> list[Event]:
         """Account for ``text``, which precedes the buffer, as arguments.
@@ -192,7 +227,7 @@ class Ledger:
     @property
     def last_character(self) -> str:
         """Last character of the text directly before the current position; empty after markup."""
-        return self._last_text[-1:]
+        return (self._texts[-1] if self._texts else self._last_text)[-1:]
 
     @property
     def last_call_text(self) -> str:
@@ -245,9 +280,15 @@ class Ledger:
         self.position = end
         start = self._base + position
         if channel is None:
+            self._end_text(start)
             self._events.append(Markup("dropped", text, start, self._base + end))
         else:
-            self._last_text = text
+            if channel != self.text_channel:
+                self._end_text(start)
+                self.text_channel = channel
+            self._texts.append(text)
+            if self._base + end >= self._search_at:
+                self._search_texts(self._base + end, is_end=False)
             self._events.append(Text(channel, text, start, self._base + end))
         return text
 
@@ -258,8 +299,47 @@ class Ledger:
         start = self._base + self.position
         text = self.buffer[self.position : self.position + length]
         self.position += length
-        self._last_text = ""
+        self._end_text(start)
         self._events.append(Markup(kind, text, start, start + length))
+
+    # -- unread calls
+
+    def change_text_channel(self, channel: Channel) -> None:
+        """Set the channel of the next text."""
+        if channel != self.text_channel:
+            self._end_text(self._base + self.position)
+            self.text_channel = channel
+
+    def _end_text(self, end: i64) -> None:
+        """End the text, because something else begins at offset ``end``."""
+        if self._texts:
+            self._search_texts(end, is_end=True)
+        self._last_text = ""
+
+    def _search_texts(self, end: i64, *, is_end: bool) -> None:
+        """Search the pieces of text, which end at offset ``end``, for unread calls.
+
+        :param is_end: true if other text does not follow directly.
+        """
+        texts = self._texts
+        self._texts = []
+        self._last_text = texts[-1]
+        self._search_at = end + TEXT_BLOCK
+        if self._unread_calls is not None:
+            text = "".join(texts)
+            start = end - len(text)
+            if start < 0:  # the text begins in the prompt
+                text = _in_output(text, start)
+                start = 0
+            self._unread_calls.feed(self.text_channel, text, start, is_end=is_end)
+
+    def _report_unread_calls(self) -> None:
+        """Emit a diagnostic for each unread call in the output."""
+        self._end_text(self._base + self.position)
+        if self._unread_calls is not None:
+            for call in self._unread_calls.finish(has_calls=self.index >= 0):
+                detail = f"this looks like a call of {call.name} in the dialect {call.dialect}"
+                self._events.append(Diagnostic("unread_call", detail, call.start, call.start, call.text))
 
     # -- calls
 
@@ -272,7 +352,7 @@ class Ledger:
         start = self._base + self.position
         raw = self.buffer[self.position : self.position + length]
         self.position += length
-        self._last_text = ""
+        self._end_text(start)
         self._raw = [_in_output(raw, start)]
         self._join_at = start + length + BLOCK
         self._args_start = self._args_end = -1
@@ -392,6 +472,7 @@ class Ledger:
 
     def emit_finish(self, reason: FinishReason | None) -> None:
         """Emit the last event of the stream."""
+        self._report_unread_calls()
         self._events.append(Finish(reason, self._base + self.position))
 
 

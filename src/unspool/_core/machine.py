@@ -54,12 +54,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from ..dialects._control_token_pattern import CONTROL_TOKEN, is_control_token
 from .arguments.select_codec import make_codec
 from .call_reader import PHASE_NAMES, OpenCall, match_closers
+from .compiler.bare_calls import CODE_FENCE, fence_of
 from .compiler.match_program_types import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
 from .compiler.states_outside_calls import StartState
 from .ledger import Ledger
 from .scan.character_runs import BOUND, skip_whitespace
 from .scan.markers import MarkerSet
+from .stages.unread_calls import UnreadCalls
 from .unique_call_ids import CallIds
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class Machine:
         "_fast_codec",
         "_fast_first_character",
         "_fast_markers",
+        "_fence",
         "_has_visible_text",
         "_ids",
         "_matcher",
@@ -148,6 +151,7 @@ class Machine:
         keep_raw: bool,
         new_id: Callable[[str, int], str] | None,
         remove_calls: bool,
+        reports_unread: bool = True,
     ) -> None:
         """Create a machine that has not read any input.
 
@@ -155,6 +159,7 @@ class Machine:
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
         :param new_id: a function that generates the id of a call; None: generate ids in the dialect's format.
         :param remove_calls: turn calls into markup, because the request offered no tools.
+        :param reports_unread: report text that looks like a call in a diagnostic.
         """
         self._compiled: Final = compiled
         self._states: Final = compiled.states
@@ -170,10 +175,14 @@ class Machine:
         # Families with ids of their own write them last in healthy calls, which need no diagnostic.  Only the
         # stage that waits for the whole call needs it, because the diagnostic contains the id.
         reports_late_ids = policies.commit == "call" or id_format.native_length is None
+        unread_calls = None
+        if reports_unread and compiled.has_calls and not tools.refused:
+            unread_calls = UnreadCalls(compiled.dialect, tools, policies.calls_in_reasoning == "call")
         self.ledger: Final = Ledger(
             base=base,
             keep_raw=keep_raw or bool(compiled.repetitions),
             reports_late_ids=reports_late_ids,
+            unread_calls=unread_calls,
         )
         """Input buffer, and the events that account for the input."""
         self._ids: Final = CallIds(id_format, new_id, native=policies.call_ids == "native")
@@ -190,6 +199,8 @@ class Machine:
         # True once this message has content other than whitespace, or a call in its content.
         self._has_visible_text = False
         self._reasoning_closed = not compiled.has_reasoning
+        # Code fence that is open in the content, if fences have a meaning in this dialect; otherwise empty.
+        self._fence = ""
         # Closing markers to treat as text, because their opening markers were treated as text.
         self._text_closers: set[str] = set()
         # Matcher that waits for more input, and the table entry of the marker at which it started.
@@ -459,7 +470,10 @@ class Machine:
         is_text = call is None and self._matcher is None and not in_section
         is_text = is_text and not self._quotation  # `_show_text` looks for the end of the quotation
         if is_text and (self._has_visible_text or state.channel == "reasoning"):
-            self._fast_channel = state.channel
+            channel = state.channel
+            if channel is not None:
+                self.ledger.change_text_channel(channel)
+            self._fast_channel = channel
             self._fast_markers = state.markers
             self._fast_first_character = state.markers.first_character
 
@@ -487,7 +501,7 @@ class Machine:
                     ledger.emit_markup("dropped", len(buffer) - at)
                     return False
                 literal = markers.literal_at(buffer, at)
-                if ledger.cut_short and PUNCTUATION.search(buffer, at) and not self._closes(literal):
+                if ledger.cut_short and PUNCTUATION.search(buffer, at) and self._may_be_cut(literal, at):
                     self._show_text(at)
                     self._drop_cut_marker()
                     return False
@@ -509,9 +523,16 @@ class Machine:
         self._show_text(len(buffer))
         return False
 
-    def _closes(self, literal: str) -> bool:
-        """Return whether a literal closes the open wrapper or message body."""
-        return bool(literal) and self._state.entries[literal].closes
+    def _may_be_cut(self, literal: str, at: int) -> bool:
+        """Return whether the input may end inside a marker at index ``at``.
+
+        :param literal: the complete marker at this index, or an empty string.
+        """
+        entries = self._state.entries
+        if literal and entries[literal].closes:
+            return False
+        rest = self.ledger.buffer[at:]
+        return any(entry.literal.startswith(rest) and not entry.only_bare for entry in entries.values())
 
     def _drop_cut_marker(self) -> None:
         """Remove the rest of the input, because generation was stopped inside a marker."""
@@ -533,8 +554,9 @@ class Machine:
     def _note_visible_text(self) -> None:
         """Enter the state after the first visible text."""
         self._has_visible_text = True
-        if self._state is self._states.fresh and self._compiled.frame is None:
-            self._state = self._states.content
+        later = self._state.later
+        if later is not None:
+            self._state = later
 
     def _read_marker(self, literal: str, at: int, final: bool) -> int:
         """Process the marker at index ``at``, and return ``_DECIDED``, ``_NEEDS_MORE`` or ``_IS_TEXT``.
@@ -561,6 +583,7 @@ class Machine:
             return _DECIDED
         if literal in self._text_closers:
             self._text_closers.discard(literal)
+            self._note_fence(entry)
             return _IS_TEXT
         before = ledger.buffer[at - 1] if at > ledger.position else ledger.last_character
         after_quote = before in _QUOTES
@@ -595,14 +618,15 @@ class Machine:
         if entry.has_slips and after_quote and not self._quotation:
             self._show_text(at)
             self._quotation = ledger.last_character
-        if after_quote or entry.anchored or (self._quotation and entry.has_slips):
+        if after_quote or entry.anchored or entry.at_line or (self._quotation and entry.has_slips):
             at_start = (
                 self._state.fresh
                 and not self._has_visible_text
                 and not ledger.buffer[ledger.position : at].strip()
             )
+            at_line = entry.at_line and not self._fence and not self._in_mid_line(at)
             in_quotes = after_quote or bool(self._quotation)
-            programs = [program for program in programs if program.fits(at_start, quoted, in_quotes)]
+            programs = [program for program in programs if program.fits(at_start, at_line, quoted, in_quotes)]
         end = at + len(entry.literal)
         unescape = self._compiled.unescape
         answer = entry.quick_match(ledger.buffer[end : end + LOOKAHEAD], unescape) if programs else FAIL
@@ -637,10 +661,24 @@ class Machine:
 
     def _treat_as_text(self, programs: list[Program], entry: Entry) -> None:
         """Record that a marker is text, so that its closing markers are treated as text as well."""
+        self._note_fence(entry)
         if len(programs) == len(entry.programs):
             self._text_closers |= entry.closers
         else:
             self._text_closers.update(*(program.closers for program in programs))
+
+    def _note_fence(self, entry: Entry) -> None:
+        """Record that a block of code begins or ends, if the literal is a code fence.
+
+        A block of code may contain objects that look like calls without markers.
+        """
+        if entry.at_line:
+            self._note_fences_in(fence_of(entry.literal))
+
+    def _note_fences_in(self, text: str) -> None:
+        """Record the code fences in a piece of text."""
+        for fence in CODE_FENCE.findall(text):
+            self._fence = fence if not self._fence else self._fence.removeprefix(fence)
 
     def _removes_stray(self, entry: Entry, quoted: bool) -> bool:
         """Return whether to remove a closing marker that has no opener."""
@@ -708,7 +746,9 @@ class Machine:
         """Return whether to reject a match or the incomplete beginning of a call, given the tools."""
         if answer == MATCH:
             return not self._accepts(matcher)
-        return answer == CUT and cut and matcher.program.declared and not self._could_become_call(matcher)
+        if answer != CUT or not cut:
+            return False
+        return matcher.program.bare or (matcher.program.declared and not self._could_become_call(matcher))
 
     def _could_become_call(self, matcher: Matcher) -> bool:
         """Return whether the incomplete markup at the end of the input could have become a call."""
@@ -843,7 +883,9 @@ class Machine:
             if wrapper.channel is None:
                 self.ledger.diagnose("dropped_text", matcher.program.trigger)
                 self._outer_state = self._state
-            self._state = self._states.inside[wrapper]
+            state = self._states.inside[wrapper]
+            later = state.later
+            self._state = later if later is not None and self._has_visible_text else state
         self.ledger.emit_markup(wrapper.open_kind, matcher.offset)
 
     # -- messages with headers
@@ -863,6 +905,7 @@ class Machine:
             ledger.diagnose("broken_header", text[:80])
             ledger.emit_markup("message_boundary", len(opener))
             self._state = bodies["content"]
+            self._note_fences_in(text[len(opener) : len(opener) + prose])
             self._show_text(ledger.position + prose)
             if not finished or not header.fields:
                 return
@@ -957,13 +1000,11 @@ class Machine:
             if self._checks_names:
                 self.ledger.diagnose("unknown_tool", name)
             self._show_call_as_text(program)
-        owner = self._compiled.owner_of(form)
         if program.slip:
             self.ledger.diagnose("slip", program.slip)
         if program.has_text:
             self._show_text_before_call(matcher, form)
-        if owner.dialect is not self._compiled.dialect:
-            self.ledger.diagnose("other_family_call", owner.dialect.name)
+        self._report_other_form(program, form)
         if form.unnamed:
             self.ledger.diagnose("unnamed_call", self._name_in_head(matcher))
         self._call_ends_reasoning = form.begins_message
@@ -1003,6 +1044,14 @@ class Machine:
         ledger.emit_markup("call", len(matcher.program.trigger))
         self._show_text(at)
         matcher.skip(at - start)
+
+    def _report_other_form(self, program: Program, form: CallForm) -> None:
+        """Report a call that is not in a form of the dialect itself."""
+        owner = self._compiled.owner_of(form)
+        if program.bare:
+            self.ledger.diagnose("bare_call", "a JSON object without the markers of the dialect")
+        elif owner.dialect is not self._compiled.dialect:
+            self.ledger.diagnose("other_family_call", owner.dialect.name)
 
     def _name_span(self, name: str, matcher: Matcher) -> tuple[int, int]:
         """Return the start and end of the name in the matched text; an empty span if there is no name."""
@@ -1215,7 +1264,9 @@ class Machine:
 
     def _leave_section(self) -> None:
         """Leave a section that was not closed."""
-        if self._section is not None and self._section.closers and not self._section_is_text:
-            self.ledger.diagnose("missing_closer", self._section.closers[-1])
+        section = self._section
+        if section is not None and section.closers and not self._section_is_text:
+            self.ledger.diagnose("missing_closer", section.closers[-1])
+            self._fence = fence_of(section.opener)
         self._section = None
         self._between_calls = False

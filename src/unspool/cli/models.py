@@ -17,7 +17,8 @@ from .help import CommandParser
 from .output import print_page, print_rows, terminal, to_json
 
 _SOURCE = (
-    "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, or - for stdin"
+    "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, "
+    "a running server's URL, or - for stdin"
 )
 
 

@@ -277,8 +277,12 @@ class Settings:
         return tuple(out)
 
     def parser_policies(self) -> Policies:
-        """Return the parser policies from the setting ``policies``."""
-        return _parser_policies(self.policies)
+        """Return the parser policies from the setting ``policies``.
+
+        Chat upstreams may have removed the markers of a call, so a call without markers counts by default.
+        """
+        usual = {"bare_calls": "alone"} if self.upstream == "chat" else {}
+        return _parser_policies({**usual, **self.policies})
 
     def wire_options(self) -> WireOptions:
         """Return the encoder options from the setting ``policies``.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..dialects import Dialect
 from ..errors import UsageError
-from ..policies import PolicyChoice, as_policies
+from ..policies import Policies, PolicyChoice, as_policies
 from ._http_exchange import EngineName, Exchange, Reading, StreamRepair, api_of, error_body
 
 Wrapped = TypeVar("Wrapped")
@@ -60,6 +60,17 @@ class AsyncRepairedStream:
         await self._response.aclose()
 
 
+def _with_bare_calls(choice: PolicyChoice | None) -> Policies:
+    """Return policies; a mapping or the name of a preset that says nothing of bare calls accepts them.
+
+    The server may have removed the markers of a call that begins the answer.
+    """
+    if isinstance(choice, Policies):
+        return choice
+    named = {"preset": choice} if isinstance(choice, str) else choice or {}
+    return as_policies({"bare_calls": "alone", **named})
+
+
 class BaseRepairingTransport(Generic[Wrapped]):
     """Settings of a transport, and the steps that need no input or output."""
 
@@ -85,9 +96,9 @@ class BaseRepairingTransport(Generic[Wrapped]):
         :param engine: the engine of the server: ``vllm``, ``sglang`` or ``llamacpp``.  The transport then
             adds the request fields that make the engine leave all markup in the text; without an engine,
             the transport does not change requests.
-        :param policies: the policies for the parsers.
+        :param policies: the policies for the parsers.  The default of ``bare_calls`` is ``alone``.
         """
-        self._reading = Reading.create(dialect, template, engine, as_policies(policies))
+        self._reading = Reading.create(dialect, template, engine, _with_bare_calls(policies))
         self._inner: Any = self._default() if wrap is None else wrap
 
     def _open(self, request: Any, body: bytes) -> Exchange | Any | None:
@@ -119,6 +130,8 @@ class BaseRepairingTransport(Generic[Wrapped]):
         headers = response.headers.copy()
         for name in ("content-length", "content-encoding", "transfer-encoding"):
             headers.pop(name, None)
+        if status != 200:
+            headers["x-should-retry"] = "false"  # the SDKs would ask the model again, up to three times
         return self._library.Response(status, headers=headers, extensions=response.extensions, **body)
 
 

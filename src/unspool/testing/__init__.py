@@ -45,6 +45,7 @@ from ._every_policy_has_effect_law import EFFECTS, assert_policy
 from ._grammar_law import assert_grammar
 from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
+    Feed,
     ModelOutput,
     ParseRun,
     as_model_output,
@@ -74,6 +75,7 @@ from ._streamed_equals_whole_law import assert_wires
 
 __all__ = [
     "POLICIES",
+    "Feed",
     "HostileText",
     "ModelOutput",
     "ParseRun",

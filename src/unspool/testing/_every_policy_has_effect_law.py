@@ -39,7 +39,7 @@ class SampleCall:
 
     def write(self, *parts: Part) -> str:
         """Return the rendering of a message with these parts, by default only the sample call."""
-        return render(self.spec, Message(parts=parts or (self.call(),)), check=False)
+        return render(Message(parts=parts or (self.call(),)), self.spec, check=False)
 
     def tools(self, **types: str) -> ToolList:
         """Return tools that declare the called function, with parameters of these types."""
@@ -145,6 +145,13 @@ def _untyped_numbers(sample: SampleCall) -> Iterator[ModelOutput]:
     for attribute in dict.fromkeys(attributes):
         text = re.sub(rf""" {re.escape(attribute)}=("[^"]*"|'[^']*'|[^\s>]*)""", "", text)
     yield ModelOutput(text)
+
+
+def _bare_calls(sample: SampleCall) -> Iterator[ModelOutput]:
+    """Yield outputs with a call that is only an object, at the start and after a line of text."""
+    call = json.dumps({"name": sample.call().name, "arguments": {"city": "Oslo"}})
+    start = sample.spec.prompt.start and sample.write(TextPart("content", "HERE")).partition("HERE")[0]
+    yield ModelOutput(f"{start}{call}\nThen:\n{call}", sample.tools(city="string"))
 
 
 EFFECTS: Final[Mapping[str, _Effect]] = {
@@ -260,6 +267,14 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
         },
         lambda sample: (ModelOutput(sample.write(), _with_missing_parameter(sample)),),
     ),
+    "bare_calls": _Effect(
+        lambda _: {
+            "off": lambda outcome: "bare_call" not in outcome.diagnostics,
+            "alone": lambda outcome: len(outcome.calls) == 1,
+            "declared": lambda outcome: len(outcome.calls) == 2 and "bare_call" in outcome.diagnostics,
+        },
+        _bare_calls,
+    ),
     "call_ids": _Effect(
         lambda sample: {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
@@ -286,7 +301,7 @@ def _render_with_id(sample: SampleCall) -> str:
     with_id = [template for template in spec.call if "{id}" in template or "{envelope}" in template]
     envelope = replace(spec.envelope, order=("id", "name", "args"))
     spec = replace(spec, call=(*with_id, *spec.call), envelope=envelope)
-    text = render(spec, Message(tool_calls=(sample.call(),)), check=False)
+    text = render(Message(tool_calls=(sample.call(),)), spec, check=False)
     return text.replace(spec.id_format.new(sample.name, 0), sample.id)
 
 

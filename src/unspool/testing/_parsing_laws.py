@@ -408,6 +408,8 @@ POLICIES: Final[Mapping[str, Policies]] = {
     "first_close": Policies(close_in_value="first", schemaless_value="json", unknown_tool="text"),
     "strip": Policies(no_tools="drop", call_ids="generated", arguments="canonical"),
     "strict": Policies.preset("strict"),
+    "bare_alone": Policies(bare_calls="alone"),
+    "bare_lines": Policies(bare_calls="declared", commit="call", malformed_call="repair"),
     "blanks": Policies(whitespace_around_calls="text", after_calls="text"),
 }
 """Sets of policies that together use every value of every policy, keyed by a name for test reports."""

@@ -87,8 +87,8 @@ def answer_whole(
     builder = reader.planned.fold()
     for delta in (*deltas, Delta(0, "", finish=reason)):
         builder.feed(reader.feed(delta))
-    return finish_reason_of(api, answer.response([builder.message()])), [
-        options.finish_reason(builder.finish_reason, forced=reader.planned.forced)
+    return finish_reason_of(api, answer.response([builder.message])), [
+        options.finish_reason(builder.finish_reason or "stop", forced=reader.planned.forced)
     ]
 
 

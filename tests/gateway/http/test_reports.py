@@ -84,6 +84,8 @@ unspool_request_seconds_count{api="messages"} 1
 # HELP unspool_parse_outcomes_total Tool calls by status, and diagnostics by kind.
 # TYPE unspool_parse_outcomes_total counter
 unspool_parse_outcomes_total{dialect="hermes",outcome="complete"} 1
+# HELP unspool_unread_calls_total Texts that look like tool calls, but are not calls.
+# TYPE unspool_unread_calls_total counter
 # HELP unspool_held_back_characters Largest number of characters that the parser held back in one output.
 # TYPE unspool_held_back_characters histogram
 unspool_held_back_characters_count{dialect="hermes"} 3
@@ -171,6 +173,16 @@ def test_log_line_of_an_answer_has_its_result(engine: EngineProcess, gateway: Ga
         until(lambda: bool(logged(lines)))
     result = {"stream": False, "finish_reasons": ["tool_calls"], "outcomes": {"complete": 1}}
     assert logged(lines) == [{**USUAL, **RESULT, **result}]
+
+
+def test_text_that_looks_like_a_call_is_counted(engine: EngineProcess, gateway: GatewayThread) -> None:
+    engine.script("Well. ", '[TOOL_CALLS]get_weather[ARGS]{"city": "Oslo"}')
+    with log_of_the_gateway("INFO") as lines:
+        send(gateway.url + CHAT, {**CHAT_BODY, "tools": WEATHER})
+        until(lambda: bool(logged(lines)))
+    assert logged(lines)[0]["outcomes"] == {"unread_call": 1}
+    page = fetch(f"{gateway.url}/metrics")[1].decode()
+    assert 'unspool_unread_calls_total{model="engine-model"} 1\n' in page
 
 
 def test_log_line_of_a_stream_has_its_result(engine: EngineProcess, gateway: GatewayThread) -> None:

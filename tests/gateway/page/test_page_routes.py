@@ -449,7 +449,7 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
     assert raw.text() == text
     if reason is not None:
         again = decided.without_request().with_tools(OFFERED)
-        message = fold.message()
+        message = fold.message
         reparsed = parse_again(raw, again, reads_ids=False)[1]
         assert (reparsed.content, reparsed.reasoning, reparsed.finish_reason) == (
             message.content,

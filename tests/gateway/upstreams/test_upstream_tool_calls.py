@@ -202,7 +202,7 @@ def test_text_before_a_call_is_not_reordered(engine: EngineProcess, gateway: Gat
         delta = chunk["choices"][0]["delta"] if chunk["choices"] else {}
         seen += (delta.get("content") or "") + "|" * len(delta.get("tool_calls") or ())
     assert seen.startswith("1 is <|")
-    message = client.message()
+    message = client.finish()
     assert message.content == "1 is < 2 <tool_c"
     assert [json.loads(one.arguments) for one in message.tool_calls] == [{}, {"x": 1}]
 

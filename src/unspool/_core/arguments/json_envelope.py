@@ -56,14 +56,17 @@ _KEY_ROLE: Final = 4
 class EnvelopeForm:
     """Keys and options of a dialect's envelopes.  One instance is used for all calls."""
 
-    __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
+    __slots__ = ("args_keys", "bare", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
 
-    def __init__(self, dialect: Dialect, repair: bool, python: bool, unmarked: bool) -> None:
+    def __init__(
+        self, dialect: Dialect, repair: bool, python: bool, unmarked: bool, *, bare: bool = False
+    ) -> None:
         """Read the keys of envelopes from a dialect.
 
         :param python: whether the model writes the object as a Python dict.
         :param unmarked: whether no marker precedes the object, so that only its members show that it is a
             call.
+        :param bare: whether the object must contain an object with arguments to be a call.
         """
         keys = dialect.envelope
         self.keyed: Final = keys.keyed
@@ -73,6 +76,7 @@ class EnvelopeForm:
         self.repair: Final = repair
         self.python: Final = python
         self.unmarked: Final = unmarked
+        self.bare: Final = bare
 
 
 class EnvelopeCodec(NamedPayload):
@@ -179,7 +183,7 @@ class EnvelopeCodec(NamedPayload):
     def _exceeds(self, length: int) -> bool:
         """Add ``length`` to the amount of text before the name; return whether this amount is too large."""
         self._skipped += length
-        if self._skipped <= BOUND:
+        if self._skipped <= BOUND or self._form.bare:  # the matcher limits the head of a bare call
             return False
         self.error = "a call's name"
         self.overlong = not self._unmarked  # a long object without a call marker is an ordinary answer
@@ -259,6 +263,8 @@ class EnvelopeCodec(NamedPayload):
                 self._state = _VALUE
             elif state == _VALUE:
                 if char != "{" or not self._may_nest:
+                    if self._form.bare and self._role == _ARGS_ROLE and not self._take_bare_brace(char):
+                        return pos
                     self._begin_value(self._role, pos)
                     return pos
                 self._depth += 1
@@ -288,12 +294,20 @@ class EnvelopeCodec(NamedPayload):
             if not self.committed and self._exceeds(1):
                 return pos
 
+    def _take_bare_brace(self, char: str) -> bool:
+        """Commit to a bare call at the first character of its arguments; return False if this is no brace."""
+        if char != "{":
+            self.error = "an object with arguments"
+            return False
+        self.committed = bool(self.name)
+        return True
+
     def _begin_value(self, role: int, at: int) -> None:
         """Start the codec for a key or value that begins at ``at``."""
         self._role = role
         if role == _ARGS_ROLE:
             self.args_start = at
-            self.awaits_name = not self.committed
+            self.awaits_name = not self.committed and not self._form.bare
         elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._form.keyed):
             self.name_start = at + 1
         self._value = PythonValue() if self._python else self._json.restart()
@@ -309,7 +323,7 @@ class EnvelopeCodec(NamedPayload):
             # Some unknown member holds an object, most likely the arguments.  The function must not be called
             # without them.
             self.error = "a call's arguments"
-        elif self.committed or not self._has_other_member:
+        elif self.committed or not (self._has_other_member or self._form.bare):
             self.only_named = not self.committed
             self.committed = self.done = True
         else:
@@ -391,7 +405,7 @@ class EnvelopeCodec(NamedPayload):
             self._role = _NAME_ROLE
         elif key in keys.args_keys and not self._has_args and not self._held:
             self._role = _ARGS_ROLE
-            self.committed = bool(self.name)
+            self.committed = bool(self.name) and not keys.bare
         elif key in keys.id_keys:
             self._role = _ID_ROLE
         elif key not in ("function", "type"):

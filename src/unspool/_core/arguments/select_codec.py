@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from ..schema.tools import Tools
 
 
-def envelope_factory(dialect: Dialect, repair: bool) -> EnvelopeFactory:
-    """Return a function that creates codecs for the envelopes of a dialect."""
-    json = [EnvelopeForm(dialect, repair, False, unmarked) for unmarked in (False, True)]
+def envelope_factory(dialect: Dialect, repair: bool, *, bare: bool = False) -> EnvelopeFactory:
+    """Return a function that creates codecs for the envelopes of a dialect.
+
+    :param bare: true for the templates in ``bare_calls.py``.
+    """
+    json = [EnvelopeForm(dialect, repair, False, unmarked or bare, bare=bare) for unmarked in (False, True)]
     python = [EnvelopeForm(dialect, repair, True, unmarked) for unmarked in (False, True)]
 
     def make_envelope(notation: str, unmarked: bool) -> NamedPayload:

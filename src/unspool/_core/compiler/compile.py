@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects._list_templates_and_markers import turn_markers, with_spaced_templates
+from ...dialects.list_templates_and_markers import turn_markers, with_spaced_templates
 from ...dialects.parse_templates import (
     PAYLOADS,
     is_marker,
@@ -79,12 +79,14 @@ def compile_dialect(
     accepted: Sequence[CompiledDialect] = (),
     *,
     for_other: bool = False,
+    bare: str = "",
 ) -> CompiledDialect:
     """Compile a dialect and return its tables.
 
     :param make_envelope: a function that creates the codec for an object that contains the call's name.
     :param accepted: the compiled forms of the dialects in ``dialect.also_accepts``.
     :param for_other: true if another dialect accepts the calls of this one.
+    :param bare: value of the policy ``bare_calls``, if this is the dialect in ``bare_calls.py``.
     """
     dialect = with_spaced_templates(dialect)
     forms = _split_templates(dialect, options, make_envelope)
@@ -94,7 +96,7 @@ def compile_dialect(
         DriftedDialect(dialect, options, make_envelope, templates)
         for templates in (drifted_templates(dialect) if reads_drift else ())
     ]
-    return _compile_forms(dialect, options, forms, accepted, drifted, for_other=for_other)
+    return _compile_forms(dialect, options, forms, accepted, drifted, for_other=for_other, bare=bare)
 
 
 def _compile_forms(
@@ -105,11 +107,14 @@ def _compile_forms(
     drifted: Sequence[DriftedDialect],
     *,
     for_other: bool,
+    bare: str = "",
 ) -> CompiledDialect:
     """Run all passes after the first one."""
     follow = FollowSets(forms.calls, forms.sections, forms.params, forms.frame, dialect.stop)
     params = _compile_parameters(dialect, forms, follow)
-    programs = _compile_calls(dialect, options, forms, follow, accepted, drifted, for_other=for_other)
+    programs = _compile_calls(
+        dialect, options, forms, follow, accepted, drifted, for_other=for_other, bare=bare
+    )
     states = _compile_text_states(dialect, options, forms, params, programs)
     return CompiledDialect(
         dialect,
@@ -265,6 +270,7 @@ def _compile_calls(
     drifted: Sequence[DriftedDialect],
     *,
     for_other: bool,
+    bare: str,
 ) -> CallPrograms:
     """Create the programs for calls that begin in ordinary text, and for further calls of a section.
 
@@ -274,11 +280,11 @@ def _compile_calls(
     confirmations = {
         form: _confirmation(form, forms.calls, follow, for_other=for_other) for form in forms.calls
     }
-    in_text = [*_calls_in_text(forms, confirmations), *_calls_with_wrong_closer(forms, follow)]
-    if options.has_declared_tools:
+    in_text = [*_calls_in_text(forms, confirmations, bare), *_calls_with_wrong_closer(forms, follow)]
+    if options.has_declared_tools and not bare:
         in_text += _calls_after_text(forms, follow)
     next_in_section = {
-        section: list(_next_in_section(dialect, section, confirmations)) for section in forms.sections
+        section: list(_next_in_section(dialect, section, confirmations, bare)) for section in forms.sections
     }
     resync = dict(follow.section_resync)
     for other in accepted:
@@ -309,7 +315,7 @@ def _confirmation(
 
 
 def _calls_in_text(
-    forms: DialectForms, confirmations: Mapping[CallForm, Sequence[Step]]
+    forms: DialectForms, confirmations: Mapping[CallForm, Sequence[Step]], bare: str
 ) -> Iterator[Program]:
     """Yield a program for each way in which a call or an empty section can begin in ordinary text."""
     for section in forms.sections:
@@ -321,6 +327,7 @@ def _calls_in_text(
                 section=section,
                 anchored=section.anchored,
                 declared=section.declared,
+                bare=bare,
             )
             if program.trigger and section.admits(form):
                 yield program
@@ -408,20 +415,20 @@ def _calls_after_text(forms: DialectForms, follow: FollowSets) -> Iterator[Progr
 
 
 def _next_in_section(
-    dialect: Dialect, section: SectionForm, confirmations: Mapping[CallForm, Sequence[Step]]
+    dialect: Dialect, section: SectionForm, confirmations: Mapping[CallForm, Sequence[Step]], bare: str
 ) -> Iterator[Program]:
     """Yield programs for the text after a call in a section: a separator, a call or the section's end."""
     separators = [*filter(None, map(str.strip, (dialect.writing.between_calls, *dialect.separators)))]
     if section.bare and not separators:
         return  # only ordinary text can follow
-    declared = bool(section.missing_opener)
+    declared = bool(section.missing_opener or bare)
     for form in sorted(confirmations, key=lambda form: form.rank):
         head = [*form.head(section), *confirmations[form]]
         for sep in separators:
             steps = [Step(LITERAL, sep), Step(SPACE), *head]
-            yield Program(CALL, steps, call=form, section=section, declared=declared)
+            yield Program(CALL, steps, call=form, section=section, declared=declared, bare=bare)
         if section.admits(form):
-            yield Program(CALL, head, call=form, section=section, declared=declared)
+            yield Program(CALL, head, call=form, section=section, declared=declared, bare=bare)
     if section.closers:
         for sep in separators:
             steps = [Step(LITERAL, sep), *closing_steps(section.closers)]
@@ -452,14 +459,17 @@ def _compile_text_states(
     dropped = list(_dropped_markers(dialect, reads_calls=options.reads_calls))
     stray = _stray_closers(forms, wrappers, params.forms if options.reads_calls else ())
     in_content = [*programs.in_text, *(wrapper.program for wrapper in wrappers), *dropped, *frames]
-    fresh = TextState("content", in_content, stray=stray, fresh=True)
     content = TextState("content", [p for p in in_content if not p.anchored], stray=stray)
+    # In a dialect with headers, another message may begin after the first visible text.
+    later = content if forms.frame is None else None
+    fresh = TextState("content", in_content, stray=stray, fresh=True, later=later)
 
     in_reasoning: list[Program] = []
     reasoning_ends: list[str] = []
     if options.calls_in_reasoning:
         in_reasoning = [program for program in unanchored if not program.declared]
         reasoning_ends = [section.opener for section in forms.sections if section.ends_reasoning]
+    bare = [program for program in programs.in_text if program.bare]
     inside: dict[Wrapper, TextState] = {}
     for wrapper in wrappers:
         ends: Sequence[str] = ()
@@ -474,7 +484,7 @@ def _compile_text_states(
         elif wrapper.channel == "content":
             inner = [*unanchored, *(w.program for w in wrappers if w is not wrapper), *dropped]
             strays = stray
-        inside[wrapper] = TextState(
+        state = TextState(
             wrapper.channel,
             inner,
             closers=wrapper.closers,
@@ -482,7 +492,19 @@ def _compile_text_states(
             stray=strays,
             wrapper=wrapper,
         )
-    bodies = _body_states(dialect, forms.frame, unanchored)
+        at_start = [program for program in bare if program.anchored and wrapper.channel == "content"]
+        if at_start:
+            state = TextState(
+                wrapper.channel,
+                [*inner, *at_start],
+                closers=wrapper.closers,
+                stray=strays,
+                wrapper=wrapper,
+                fresh=True,
+                later=state,
+            )
+        inside[wrapper] = state
+    bodies = _body_states(dialect, forms.frame, unanchored, bare)
     return TextStates(fresh, content, inside, bodies, call_openers)
 
 
@@ -554,11 +576,13 @@ def _stray_closers(
     return stray
 
 
-def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]) -> dict[str, TextState]:
+def _body_states(
+    dialect: Dialect, frame: FrameForm | None, calls: list[Program], bare: list[Program]
+) -> dict[str, TextState]:
     """Return a map from the target of a message header, such as ``content``, to the state inside its body.
 
     In a body, the parser recognises the next header, and markers that end the body.  The parser recognises
-    calls only if the target is ``{calls}``.  All other markup is text.
+    calls only if the target is ``{calls}``, and bare calls also in content.  All other markup is text.
     """
     if frame is None:
         return {}
@@ -569,6 +593,13 @@ def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]
         for into, channel in _BODY_CHANNELS.items()
     }
     bodies["{calls}"] = TextState("content", [*calls, *boundaries], closers=frame.ends, body=True)
+    if bare:
+        in_line = [program for program in bare if not program.anchored]
+        for into, others in (("content", [*boundaries, *in_line]), ("{calls}", [*calls, *boundaries])):
+            later = TextState("content", others, closers=frame.ends, body=True)
+            bodies[into] = TextState(
+                "content", [*bare, *others], closers=frame.ends, body=True, fresh=True, later=later
+            )
     return bodies
 
 
@@ -582,6 +613,7 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     """
     entries = states.fresh.entries
     # Words that are markers only at the start of an answer may be ordinary text elsewhere in a prompt.
+    entries = {literal: entry for literal, entry in entries.items() if not entry.only_bare}
     found = {literal for literal, entry in entries.items() if frame is not None or not entry.only_at_start}
     if frame is not None:
         found.add(frame.sep)

@@ -244,6 +244,7 @@ class CompiledDialect:
         "follow",
         "forms",
         "frame",
+        "has_calls",
         "has_reasoning",
         "names",
         "params",
@@ -288,6 +289,8 @@ class CompiledDialect:
         }
         self.unescape: Final = dialect.habits.unescape
         """True if attributes are escaped as in XML."""
+        self.has_calls: Final = bool(dialect.call) or dialect.frame is not None
+        """True if an output may contain calls."""
         routes = dialect.frame.routes if dialect.frame is not None else ()
         self.has_reasoning: Final = bool(dialect.reasoning) or any(r.into == "reasoning" for r in routes)
         """True if an output may contain reasoning."""

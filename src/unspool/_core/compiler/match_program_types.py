@@ -114,6 +114,8 @@ class Program:
     __slots__ = (
         "action",
         "anchored",
+        "at_line",
+        "bare",
         "call",
         "closers",
         "control",
@@ -141,6 +143,7 @@ class Program:
         wrapper: Wrapper | None = None,
         anchored: bool = False,
         declared: bool = False,
+        bare: str = "",
         slip: str = "",
         has_text: bool = False,
     ) -> None:
@@ -152,7 +155,11 @@ class Program:
         self.call: Final = call
         self.section: Final = section
         self.wrapper: Final = wrapper
-        self.anchored: Final = anchored
+        self.bare: Final = bool(bare)
+        """True if this is a program for calls without markers; see ``bare_calls.py``."""
+        self.at_line: Final = bare == "declared"
+        """True if the program is tried only at the beginning of a line, outside code fences."""
+        self.anchored: Final = anchored and not self.at_line
         """True if the program is tried only before the first visible text."""
         self.declared: Final = declared
         """True if only calls to declared tools are accepted."""
@@ -190,16 +197,17 @@ class Program:
         )
         """True if no markup shows where the name is.  Ordinary text could then be mistaken for a name."""
 
-    def fits(self, at_start: bool, quoted: bool, in_quotes: bool) -> bool:
+    def fits(self, at_start: bool, at_line: bool, quoted: bool, in_quotes: bool) -> bool:
         """Return whether to try the program at the current position of the input.
 
         :param at_start: true if there is no visible text before this position.
+        :param at_line: true if a line begins at this position, outside code fences.
         :param quoted: true if the previous character is a quotation mark, and the text at this position is
             not a control token.
         :param in_quotes: true if the previous character is a quotation mark, whatever the text at this
             position is, or if this position is inside an earlier quotation.
         """
-        if (self.anchored and not at_start) or (self.slip and in_quotes):
+        if (self.anchored and not at_start) or (self.at_line and not at_line) or (self.slip and in_quotes):
             return False
         return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 

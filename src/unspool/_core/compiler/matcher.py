@@ -39,6 +39,7 @@ from ..mypyc_types import i64
 from ..scan.character_runs import BOUND, MORE, NO, Alphabet, match_literal, skip_whitespace
 from ..scan.markers import MarkerSet, agreement
 from .argument_codec_base import NamedPayload
+from .bare_calls import LONGEST_HEAD
 from .match_program_types import (
     ATTRIBUTES,
     CALL,
@@ -208,7 +209,7 @@ class Matcher:
     def cut_off(self, buf: str, pos: int) -> int:
         """Record the incomplete beginning of a call after generation was stopped, and return ``CUT``."""
         self._remember_cut(buf, pos)
-        self.cut_in_head = self.cut_in_head or self.program.action == CALL
+        self.cut_in_head = self.cut_in_head or (self.program.action == CALL and not self.program.bare)
         return CUT
 
     def _remember_cut(self, buf: str, pos: int) -> None:
@@ -216,6 +217,8 @@ class Matcher:
         if self.program.action != CALL:
             self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
             return
+        if self.program.bare:
+            return  # nothing else shows that the text would have become a call
         if self.program.has_text or (
             self._step_index == 0 and not (self.envelope and self.envelope.partial_name)
         ):
@@ -420,6 +423,11 @@ class Matcher:
         self._take_places(envelope, self.set_aside - pos)
         if envelope.error:
             self.overlong = self.overlong or envelope.overlong
+            return FAIL
+        if self.program.bare and (
+            self.set_aside + self.offset >= LONGEST_HEAD
+            or (not envelope.committed and self.set_aside + len(buf) - pos >= LONGEST_HEAD)
+        ):
             return FAIL
         if not envelope.committed:
             return NEED_MORE

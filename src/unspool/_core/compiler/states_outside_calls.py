@@ -31,6 +31,7 @@ class Entry:
     __slots__ = (
         "_quick_matches",
         "anchored",
+        "at_line",
         "closers",
         "closes",
         "ends_reasoning",
@@ -40,6 +41,7 @@ class Entry:
         "literal",
         "mid_line_programs",
         "only_at_start",
+        "only_bare",
         "programs",
         "reasoning_closers",
         "starts_with_dropped",
@@ -64,6 +66,12 @@ class Entry:
         """True for a closing marker whose programs all drop a shorter marker at its beginning."""
         self.anchored: Final = any(program.anchored for program in programs)
         """True if some of the programs are tried only before the first visible text."""
+        self.at_line: Final = any(program.at_line for program in programs)
+        """True if some of the programs are tried only at the beginning of a line."""
+        self.only_bare: Final = not (closes or ends_reasoning or stray) and all(
+            program.bare for program in programs
+        )
+        """True if the literal has a meaning only for calls without markers."""
         self.has_slips: Final = any(program.slip for program in programs)
         """True if some of the programs tolerate an error in the markup."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
@@ -110,7 +118,7 @@ class Entry:
 class TextState:
     """State outside calls: a channel, and a table of the literals that have a meaning."""
 
-    __slots__ = ("body", "channel", "entries", "fresh", "markers", "wrapper")
+    __slots__ = ("body", "channel", "entries", "fresh", "later", "markers", "wrapper")
 
     def __init__(
         self,
@@ -123,6 +131,7 @@ class TextState:
         wrapper: Wrapper | None = None,
         fresh: bool = False,
         body: bool = False,
+        later: TextState | None = None,
     ) -> None:
         """Create the table of literals.
 
@@ -138,6 +147,8 @@ class TextState:
         """Wrapper that is open in this state, or None."""
         self.fresh: Final = fresh
         """True if there is no visible text yet.  Only then are anchored programs tried."""
+        self.later: Final = later
+        """State to enter after the first visible text; None to stay in this state."""
         self.body: Final = body
         """True if this is the state inside the body of a message with a header."""
         by_trigger: dict[str, list[Program]] = {}

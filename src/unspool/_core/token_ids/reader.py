@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._list_templates_and_markers import dialect_texts
+from ...dialects.list_templates_and_markers import dialect_texts
 from ...dialects.parse_templates import TemplateT, template_text, with_text
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
@@ -131,6 +131,7 @@ class TokenReader(Detokenizer):
                 event.args_end = offsets.to_text(event.args_end)
             elif isinstance(event, Diagnostic):
                 event.detail = restore(event.detail, back)
+                event.raw = restore(event.raw, back)
             elif isinstance(event, CallStart):
                 event.name = restore(event.name, back)
                 event.name_start = offsets.to_text(event.name_start)

@@ -109,7 +109,7 @@ class Relay:
         builders = [reader.planned.fold() for reader in self._readers]
         options, forced = encoder.options, self._readers[0].planned.forced
         self._finish_reasons = lambda: [
-            options.finish_reason(builder.finish_reason, forced=forced) for builder in builders
+            options.finish_reason(builder.finish_reason or "stop", forced=forced) for builder in builders
         ]
         while (batch := await stream.next()) is not None:
             for choice, events in self._read(batch).items():
@@ -117,7 +117,7 @@ class Relay:
                 if not self._has_output:
                     self._look_for_output(events)
         encoder.usage = self._usage()
-        body = await self._run_if_large(lambda: encoder.response([builder.message() for builder in builders]))
+        body = await self._run_if_large(lambda: encoder.response([builder.message for builder in builders]))
         reasons = self._finish_reasons()
         self._finish_reasons = lambda: reasons
         if self._keep is not None:
@@ -204,6 +204,8 @@ class Relay:
             for outcome, amount in reader.outcomes.items():
                 outcomes[outcome] += amount
                 metrics.outcomes.add(dialect, outcome, amount=amount)
+        if outcomes["unread_call"]:
+            metrics.unread_calls.add(self._served.model.name, amount=outcomes["unread_call"])
         if usage.prompt:
             metrics.tokens.add("prompt", amount=usage.prompt)
         if usage.completion:

@@ -178,6 +178,9 @@ class Metrics:
             "Tool calls by status, and diagnostics by kind.",
             ("dialect", "outcome"),
         )
+        self.unread_calls = Counter(
+            "unspool_unread_calls_total", "Texts that look like tool calls, but are not calls.", ("model",)
+        )
         self.held = Histogram(
             "unspool_held_back_characters",
             "Largest number of characters that the parser held back in one output.",

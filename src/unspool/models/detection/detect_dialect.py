@@ -650,7 +650,7 @@ def _renders_same(dialect: Dialect, message: Message, turn: str) -> bool:
     """Return whether the dialect and the template render the message identically."""
     parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
-        text = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)
+        text = render(Message(parts=(*parts, *message.tool_calls)), dialect, check=False)
     except UsageError:
         return False
     return turn.strip().startswith(text.strip())

@@ -52,7 +52,7 @@ class MessagesEncoder(ResponseEncoder):
         stream = MessagesStream(
             planned, model=self.model, options=self.options, id=self._stream.id, load_arguments=raw_json
         )
-        return stream.response(self._builder.message(), usage=self.wire_usage())
+        return stream.response(self._builder.message, usage=self.wire_usage())
 
     def failing(self, failure: Failure) -> bytes:
         return b"event: error\ndata: %b\n\n" % encode_line(anthropic_error(failure))
