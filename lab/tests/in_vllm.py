@@ -13,8 +13,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import vllm.sampling_params
 from transformers import AutoTokenizer
@@ -59,7 +62,7 @@ def main() -> None:
     parsers.log.addHandler(LINES)
     parsers.log.setLevel(logging.INFO)
     parsers.log.propagate = False
-    report: dict[str, Any] = {"before": sorted(ToolParserManager.lazy_parsers)}
+    report: dict[str, Any] = {"version": version("vllm"), "before": sorted(ToolParserManager.lazy_parsers)}
     report |= {"unregistrable": unregistrable(), "unknown_release": unknown_release()}
     report |= registered()
     report |= {"contracts": contracts(), "replaced": replaced()}
@@ -73,6 +76,7 @@ def main() -> None:
             if dialect == "hermes":
                 report["detected"] = detected(tokenizer)
                 report["forced"] = forced(tokenizer)
+                report |= levels(tokenizer)
     print("\n" + json.dumps(report))
 
 
@@ -228,6 +232,24 @@ def forced(tokenizer: Any) -> list[bool]:
         adjusted = made(tokenizer, request.tools, chat_template_kwargs={}).adjust_request(request)
         results.append(adjusted.structured_outputs is not None)
     return results
+
+
+def levels(tokenizer: Any) -> dict[str, Any]:
+    """Return what each level of ``--tool-strict-level`` enforces in a request with optional calls."""
+    names: tuple[str, ...] = ()
+    if find_spec("vllm.tool_parsers.tool_strict_level") is not None:
+        names = get_args(import_module("vllm.tool_parsers.tool_strict_level").ToolStrictLevelName)
+    enforced = {}
+    for level in ("default", "auto", "function", "parameter"):
+        options = {"tool_strict_level": level} if level in names else {}
+        made: Any = ParserManager.get_parser(
+            "unspool_hermes", "unspool_hermes", enable_auto_tools=True, **options
+        )
+        request = _request("hermes")
+        adjusted = made(tokenizer, request.tools, chat_template_kwargs={}).adjust_request(request)
+        tag = getattr(adjusted.structured_outputs, "structural_tag", None)
+        enforced[level] = "free" if tag is None else "schemas" if "properties" in tag else "form"
+    return {"levels": enforced, "level names": names}
 
 
 def _request(dialect: str, **options: Any) -> Any:

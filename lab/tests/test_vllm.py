@@ -1,18 +1,19 @@
 """unspool inside vLLM without an engine: registries, classes, and calls of its server.
 
-``python -m lab.environments vllm`` installs it; ``python -m lab.engines.vllm`` runs the engine itself.
+``python -m lab.environments vllm`` installs it, and ``python -m lab.engines.releases vllm`` fetches the files
+of the tested releases; ``python -m lab.engines.vllm`` runs the engine itself.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from typing import Any
 
 import pytest
 
 from lab import ROOT, environments
+from lab.engines import releases
 from unspool import list_dialects
 
 DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
@@ -26,18 +27,24 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def inside() -> Any:
-    path = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+@pytest.fixture(scope="module", params=releases.RELEASES["vllm"])
+def inside(request: pytest.FixtureRequest) -> Any:
+    """Return what the program ``in_vllm`` prints inside a release."""
+    version = request.param
+    if releases.missing("vllm", version):
+        pytest.skip(f"no files of vLLM {version}: python -m lab.engines.releases vllm")
     run = subprocess.run(
         [str(environments.python("vllm")), "-m", "lab.tests.in_vllm"],
-        env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+        env=releases.environment("vllm", version),
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-4000:]
-    return json.loads(run.stdout.splitlines()[-1])
+    report = json.loads(run.stdout.splitlines()[-1])
+    assert report["version"] == version
+    return report
 
 
 def test_every_dialect_is_in_both_registries(inside: Any) -> None:
@@ -139,3 +146,11 @@ def test_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
 def test_prompt_decides_whether_reasoning_is_awaited(inside: Any, dialect: str) -> None:
     ends = inside[f"ends {dialect}"]
     assert (ends["prompt"], ends["off"]) == (False, True)
+
+
+def test_server_holds_only_requested_calls_to_a_grammar(inside: Any) -> None:
+    """The default level enforces nothing, and ``function`` enforces the form of calls without schemas."""
+    levels = inside["levels"]
+    assert levels["default"] == levels["auto"] == "free"
+    assert levels["function"] == ("form" if "function" in inside["level names"] else "free")
+    assert levels["parameter"] == ("schemas" if "parameter" in inside["level names"] else "free")

@@ -71,6 +71,47 @@ def test_vllm_parser_without_reasoning_counts_no_reasoning_tokens() -> None:
     assert parser_class.count_reasoning_tokens(SimpleNamespace(reasoning_dialect=None), [1, 2]) == 0
 
 
+@pytest.mark.usefixtures("vllm")
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        (None, "auto"),  # the default of 0.33
+        ("auto", "auto"),  # the default of 0.31 and 0.32
+        ("function", "function"),
+        ("PARAMETER", "parameter"),
+        (1, "function"),
+        (object(), "auto"),
+        ("other", "auto"),
+    ],
+)
+def test_vllm_strict_level_means_the_same_in_all_releases(value: object, level: str) -> None:
+    planning = import_module(f"{PACKAGE}._plan_requests")
+    assert planning.strict_level(value) == level
+
+
+@pytest.mark.usefixtures("vllm")
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_vllm_strict_level_function_leaves_arguments_free(choice: str) -> None:
+    planning = import_module(f"{PACKAGE}._plan_requests")
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"a": {}}}}
+    tool = SimpleNamespace(
+        type="function",
+        model_dump=lambda **_: {"type": "function", "function": dict(function)},
+    )
+    request = SimpleNamespace(tools=[tool], tool_choice=choice, extract_structured_outputs=lambda: None)
+    bodies = {
+        level: planning.to_plan_request(request, {}, calls=True, reasoning=True, level=level)
+        for level in ("auto", "function", "parameter")
+    }
+    asked = {level: body["tools"][0]["function"] for level, body in bodies.items()}
+    assert asked["auto"] == function
+    if choice == "required":  # a forced call is held to its schema at any level
+        assert asked["function"] == asked["parameter"] == function
+    else:
+        assert asked["function"] == {"name": "f", "parameters": {"type": "object"}, "strict": True}
+        assert asked["parameter"] == function | {"strict": True}
+
+
 @pytest.mark.parametrize(
     ("prompt", "reasons"),
     [("<|im_start|>assistant\n<think>\n", True), ("<|im_start|>assistant\n<think>\n\n</think>\n\n", False)],

@@ -107,7 +107,7 @@ def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:
     try:
         from ._unified_parser import compose
 
-        parser = compose(tools, reasoning, strict=options.get("tool_strict_level", "auto") != "auto")
+        parser = compose(tools, reasoning, tool_strict_level=options.get("tool_strict_level"))
     except Exception as error:  # noqa: BLE001 - without a combined parser, the two separate parsers are used
         parsers.warn_unknown_release(error)
         return None

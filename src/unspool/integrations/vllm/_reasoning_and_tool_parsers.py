@@ -183,7 +183,7 @@ class UnspoolToolParser(compat.ToolParser):
     def __init__(self, tokenizer: Any, tools: list[Any] | None = None) -> None:
         super().__init__(tokenizer, tools)
         self._model = model_format(tokenizer, self.dialect_name, None)
-        self._planner = Planner(self._model, calls=True, reasoning=False, strict=False)
+        self._planner = Planner(self._model, calls=True, reasoning=False)
         self._parser: Parser | None = None
         self._deltas: DeltaEncoder | None = None
 

@@ -13,7 +13,7 @@ from . import _compat as compat
 from ._delta_messages import patch_messages_server, to_delta_message
 from ._model_format import model_format
 from ._parser_classes import log
-from ._plan_requests import Planner, has_structural_tag
+from ._plan_requests import Planner, StrictLevel, has_structural_tag, strict_level
 from ._reasoning_and_tool_parsers import UnspoolReasoningParser, UnspoolToolParser
 
 diagnostics = DiagnosticLog(log)
@@ -27,8 +27,8 @@ class UnspoolParser(compat.Parser):
     """The dialect name of the tool parser; None if the server has no tool parser."""
     reasoning_dialect: ClassVar[str | None] = None
     """The dialect name of the reasoning parser; None if the server has no reasoning parser."""
-    strict: ClassVar[bool] = False
-    """True if the server enforces the schemas of all tools (``--tool-strict-level``)."""
+    level: ClassVar[StrictLevel] = "auto"
+    """What the server enforces in requests with optional calls (``--tool-strict-level``)."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class UnspoolParser(compat.Parser):
             self._model,
             calls=self.tool_dialect is not None,
             reasoning=self.reasoning_dialect is not None,
-            strict=self.strict,
+            level=self.level,
         )
         self._prompt: Sequence[int] | None = None
         self._parser: Parser | None = None
@@ -185,9 +185,15 @@ class TruncatedCalls(list[Any]):
 
 
 def compose(
-    tools: type[UnspoolToolParser] | None, reasoning: type[UnspoolReasoningParser] | None, *, strict: bool
+    tools: type[UnspoolToolParser] | None,
+    reasoning: type[UnspoolReasoningParser] | None,
+    *,
+    tool_strict_level: object = None,
 ) -> Any:
-    """Create the combined parser class for a server with these parsers."""
+    """Create the combined parser class for a server with these parsers.
+
+    :param tool_strict_level: vLLM's value of ``--tool-strict-level``, whose type depends on the release.
+    """
     patch_messages_server()
     return type(
         "UnspoolParser",
@@ -197,6 +203,6 @@ def compose(
             "tool_parser_cls": tools,
             "tool_dialect": None if tools is None else tools.dialect_name,
             "reasoning_dialect": None if reasoning is None else reasoning.dialect_name,
-            "strict": strict,
+            "level": strict_level(tool_strict_level),
         },
     )
