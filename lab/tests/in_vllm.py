@@ -5,6 +5,7 @@ One process answers everything, because importing vLLM takes most of the time.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import logging
@@ -22,8 +23,11 @@ from typing import Any, get_args
 import vllm.sampling_params
 from transformers import AutoTokenizer
 from vllm import reasoning as vllm_reasoning
+from vllm.entrypoints.generate.base.protocol import RequestResponseMetadata
+from vllm.entrypoints.openai.chat_completion import serving as chat_serving
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.parser.abstract_parser import Parser
 from vllm.parser.parser_manager import ParserManager
 from vllm.reasoning import ReasoningParser, ReasoningParserManager
@@ -77,6 +81,8 @@ def main() -> None:
                 report["detected"] = detected(tokenizer)
                 report["forced"] = forced(tokenizer)
                 report |= levels(tokenizer)
+                report["finish"] = finish_reasons(tokenizer)
+                report["unannounced"] = unannounced_reasoning(tokenizer)
     print("\n" + json.dumps(report))
 
 
@@ -252,12 +258,150 @@ def levels(tokenizer: Any) -> dict[str, Any]:
     return {"levels": enforced, "level names": names}
 
 
+def _composed(tools: str | None, reasoning: str | None) -> Any:
+    """Return the combined parser of vLLM for two parsers, in place of unspool's combined parser."""
+    from unspool.integrations.vllm._unified_parser import pass_prompt_to_reasoning_parser
+
+    composed = ParserManager.get_parser.__func__.__wrapped__(
+        ParserManager, tools, reasoning, enable_auto_tools=tools is not None
+    )
+    ours = reasoning is not None and reasoning.startswith("unspool")
+    return pass_prompt_to_reasoning_parser(composed) if ours else composed
+
+
+def unannounced_reasoning(tokenizer: Any) -> dict[str, list[Any]]:
+    """Return what the reasoning parser alone makes of explicit reasoning that the prompt does not announce.
+
+    The first answer is whole, without the prompt; then whole, with the prompt; then streamed by one token.
+    """
+    answers = {}
+    for dialect, kwargs in UNANNOUNCED.items():
+        made = _composed(None, f"unspool_{dialect}")
+        half = made(tokenizer, None, chat_template_kwargs=kwargs).reasoning_parser
+        text = f"{half.reasoning_start_str}Hm.{half.reasoning_end_str}Yes."
+        prompt = tokenizer.encode("Hi", add_special_tokens=False)
+        if dialect == "hermes":
+            prompt = tokenizer.encode(prompt_ends(dialect)[1], add_special_tokens=False)
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        request = _request("hermes", tools=None, tool_choice=None)
+        answers[dialect] = [
+            _parse_whole(made, kwargs, tokenizer, text, ids, None, request),
+            _parse_whole(made, kwargs, tokenizer, text, ids, prompt, request),
+            _parse_stream(made, kwargs, tokenizer, ids, prompt, request),
+        ]
+    return answers
+
+
+UNANNOUNCED: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("mistral", "granite", "deepseek_v3", "deepseek_v3_1", "cohere")},
+    "hermes": {"enable_thinking": False},
+}
+"""Dialects whose prompts need not announce reasoning, with template variables."""
+
+
+def _parse_whole(
+    made: Any, kwargs: Any, tokenizer: Any, text: str, ids: list[int], prompt: Any, request: Any
+) -> list[Any]:
+    parser = made(tokenizer, request.tools, chat_template_kwargs=kwargs)
+    if prompt is not None:
+        parser.set_prompt_token_ids(prompt)
+    thought, content, calls = parser.parse(text, request, True, ids)
+    return [thought or "", content or "", [[call.name, call.arguments] for call in calls or ()]]
+
+
+def _parse_stream(
+    made: Any, kwargs: Any, tokenizer: Any, ids: list[int], prompt: list[int], request: Any
+) -> list[Any]:
+    parser = made(tokenizer, request.tools, chat_template_kwargs=kwargs)
+    found: list[Any] = ["", "", []]
+    shown = ""
+    for end in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[:end], skip_special_tokens=False)
+        delta = parser.parse_delta(
+            text[len(shown) :], ids[end - 1 : end], request, prompt, finished=end == len(ids)
+        )
+        shown = text
+        if delta is None:
+            continue
+        found[0] += delta.reasoning or ""
+        found[1] += delta.content or ""
+        for call in delta.tool_calls or ():
+            if call.function.name is not None:
+                found[2].append([call.function.name, ""])
+            found[2][call.index][1] += call.function.arguments or ""
+    return found
+
+
+CALL = '<tool_call>\n{"name": "run_python", "arguments": {"code": "1"}}\n</tool_call>'
+
+
+def finish_reasons(tokenizer: Any) -> dict[str, list[Any]]:
+    """Return the finish reasons of vLLM's Chat Completions server, whole and streamed.
+
+    The request itself has no limit: the server's own configuration may have one.
+    """
+    made: Any = ParserManager.get_parser("unspool_hermes", "unspool_hermes", enable_auto_tools=True)
+    cut = CALL[: CALL.index("1")]
+    outputs = {"call": (CALL, "stop"), "cut": (cut, "length"), "call at the limit": (CALL, "length")}
+    return {name: _finish_reasons(made, tokenizer, *output) for name, output in outputs.items()}
+
+
+def _finish_reasons(made: Any, tokenizer: Any, text: str, reason: str) -> list[Any]:
+    server = object.__new__(_Server)
+    server.parser_cls, server.enable_auto_tools, server.response_role = made, True, "assistant"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    reasons = []
+    for stream in (False, True):
+        request = _request("hermes", stream=stream, chat_template_kwargs={"enable_thinking": False})
+        parser = made(tokenizer, request.tools, chat_template_kwargs=request.chat_template_kwargs)
+        output = CompletionOutput(0, text, ids, None, None, finish_reason=reason)
+        result = RequestOutput("1", "", [1], None, [output], finished=True)
+
+        async def results(result: Any = result) -> Any:
+            yield result
+
+        options = {
+            "request": request,
+            "result_generator": results(),
+            "request_id": "1",
+            "model_name": "tiny",
+            "conversation": [],
+            "tokenizer": tokenizer,
+            "request_metadata": RequestResponseMetadata(request_id="1"),
+        }
+        reasons.append(asyncio.run(_finish_reason(server, stream, parser, options)))
+    return reasons
+
+
+class _Server(chat_serving.OpenAIServingChat):
+    """vLLM's server without its constructor: all options that a test does not set are off."""
+
+    def __getattr__(self, name: str) -> Any:
+        return None
+
+
+async def _finish_reason(server: Any, stream: bool, parser: Any, options: dict[str, Any]) -> Any:
+    if not stream:
+        whole = server.chat_completion_full_generator
+        response = await whole(**options, parser=parser)
+        return response.choices[0].finish_reason
+    lines = [
+        line
+        async for line in server.chat_completion_stream_generator(
+            **options, chat_template_kwargs=options["request"].chat_template_kwargs
+        )
+    ]
+    chunks = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    return next(
+        (c["finish_reason"] for k in chunks for c in k.get("choices", ()) if c["finish_reason"]), lines
+    )
+
+
 def _request(dialect: str, **options: Any) -> Any:
     return ChatCompletionRequest(
         model="tiny",
         messages=[{"role": "user", "content": "Hi"}],
-        tools=recordings()[dialect].tools,
-        **{"tool_choice": "auto"} | options,
+        **{"tool_choice": "auto", "tools": recordings()[dialect].tools} | options,
     )
 
 

@@ -154,3 +154,15 @@ def test_server_holds_only_requested_calls_to_a_grammar(inside: Any) -> None:
     assert levels["default"] == levels["auto"] == "free"
     assert levels["function"] == ("form" if "function" in inside["level names"] else "free")
     assert levels["parameter"] == ("schemas" if "parameter" in inside["level names"] else "free")
+
+
+def test_finish_reason_is_the_engines(inside: Any) -> None:
+    """Before 0.31, streams of vLLM report ``tool_calls`` for any answer with calls."""
+    cut = ["length", "length"] if inside["version"] != "0.30.0" else ["length", "tool_calls"]
+    assert inside["finish"] == {"call": ["tool_calls", "tool_calls"], "cut": cut, "call at the limit": cut}
+
+
+def test_explicit_reasoning_is_read_whatever_the_prompt(inside: Any) -> None:
+    expected = [["Hm.", "Yes.", []]] * 3
+    assert inside["unannounced"] == dict.fromkeys(inside["unannounced"], expected)
+    assert len(inside["unannounced"]) == 6

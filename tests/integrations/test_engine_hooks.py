@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -110,6 +111,43 @@ def test_vllm_strict_level_function_leaves_arguments_free(choice: str) -> None:
     else:
         assert asked["function"] == {"name": "f", "parameters": {"type": "object"}, "strict": True}
         assert asked["parameter"] == function | {"strict": True}
+
+
+@pytest.mark.usefixtures("vllm")
+@pytest.mark.parametrize(
+    ("engine", "sent", "reported"),
+    [
+        ("length", "tool_calls", "length"),
+        ("abort", "tool_calls", "abort"),
+        ("stop", "tool_calls", "tool_calls"),
+        ("length", "stop", "stop"),
+    ],
+)
+def test_vllm_answers_with_calls_report_the_engines_finish_reason(
+    engine: str, sent: str, reported: str
+) -> None:
+    patches = import_module(f"{PACKAGE}._server_patches")
+
+    class Server:
+        parser_cls: type = dict
+
+        async def generate(self, result_generator: Any) -> Any:
+            async for _ in result_generator:
+                pass
+            return SimpleNamespace(choices=[SimpleNamespace(index=0, finish_reason=sent)])
+
+    patches._patch(Server, "generate", patches._report_finish_reason, lambda server: server.parser_cls is int)
+    patches._patch(Server, "generate", patches._report_finish_reason, bool)  # has no effect
+
+    async def results() -> AsyncIterator[Any]:
+        yield SimpleNamespace(outputs=[SimpleNamespace(index=0, finish_reason=engine)])
+
+    server = Server()
+    answers = []
+    for parser in (dict, int):  # only the second one is unspool's
+        server.parser_cls = parser
+        answers.append(asyncio.run(server.generate(results())).choices[0].finish_reason)
+    assert answers == [sent, reported]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ registries.  The class for a name is imported when the engine needs it.
 ``_unified_parser``              one parser for reasoning, content and calls, used by the server
 ``_reasoning_and_tool_parsers``  separate parsers for reasoning and for calls
 ``_delta_messages``              conversion of deltas to vLLM's classes
+``_server_patches``              patches of vLLM's servers for answers that are not streamed
 ===============================  ================================================================
 """
 
@@ -84,10 +85,20 @@ def _wrap_parser_manager() -> None:
     def get_parser(cls: Any, *args: Any, **kwargs: Any) -> Any:
         bound = parameters.bind(cls, *args, **kwargs)
         bound.apply_defaults()
-        return _unified_parser_for(cls, bound.arguments) or original(cls, *args, **kwargs)
+        unified = _unified_parser_for(cls, bound.arguments)
+        return unified or _with_our_halves(original(cls, *args, **kwargs))
 
     get_parser.by_unspool = True  # type: ignore[attr-defined]
     ParserManager.get_parser = classmethod(get_parser)
+
+
+def _with_our_halves(composed: Any) -> Any:
+    """Return vLLM's combined parser, adapted if its reasoning parser is unspool's."""
+    if hasattr(getattr(composed, "reasoning_parser_cls", None), "dialect_name"):
+        from ._unified_parser import pass_prompt_to_reasoning_parser
+
+        return pass_prompt_to_reasoning_parser(composed)
+    return composed
 
 
 def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:

@@ -82,6 +82,16 @@ get_function_tools: Final = _find_or_none("vllm.tool_parsers.utils:get_function_
 The function flattens namespaces, and converts custom tools to functions."""
 
 
+def reports_engine_finish_reason() -> bool:
+    """Return whether the server reports the engine's finish reason for truncated calls by itself."""
+    return _find_or_none("vllm.entrypoints.serve.utils.tool_calls_utils:resolve_finish_reason") is not None
+
+
+def chat_serving() -> Any:
+    """Return the class of the Chat Completions server, which only the server process needs."""
+    return _find_or_none("vllm.entrypoints.openai.chat_completion.serving:OpenAIServingChat")
+
+
 def anthropic_serving() -> Any:
     """Return the class of the Messages server; None if the release does not have it.
 

@@ -14,9 +14,9 @@ from ...dialects import Dialect, combined, facts_of, find, get_dialect
 from ...errors import UsageError
 from ...planning import Plan, plan
 from ...planning.derived_dialects import closer
-from ...policies import DEFAULTS
 from ...tokens import ReasoningIds, as_tokenizer, decode
 from .._detect_from_tokenizer import detect_served_dialect
+from .._plug_in_policies import describe, policies_for
 from .._registered_parser_names import DETECTED
 from ._parser_classes import log
 
@@ -27,7 +27,11 @@ _MAX_CLOSER_TOKENS: Final = 8
 class ModelFormat:
     """Output format of the served model."""
 
-    def __init__(self, name: str | Dialect, tokenizer: Any) -> None:
+    def __init__(self, name: str | Dialect, tokenizer: Any, why: str = "") -> None:
+        """Create the format.
+
+        :param why: the evidence for the dialect, if it was detected.
+        """
         self.name = name
         """The dialect's name as the user passed it.  The name may be that of a checkpoint, because request
         facts differ between checkpoints.
@@ -36,7 +40,9 @@ class ModelFormat:
         self.reasoning = ReasoningIds(name, self.tokenizer)
         """Object that finds the start and the end of reasoning in token ids."""
         self.dialect = self.reasoning.dialect
-        self.policies = DEFAULTS
+        path = getattr(tokenizer, "name_or_path", "")
+        self.policies = policies_for("vllm", self.dialect.name, path if isinstance(path, str) else "")
+        self.why = why
         self._closers = tuple(filter(None, map(closer, self.dialect.reasoning)))
         ids = {token: id for id, token in self.tokenizer.special_tokens().items()}
         self._end_tokens = {ids[end]: end for end in facts_of(self.dialect).eos if end in ids}
@@ -75,10 +81,6 @@ class ModelFormat:
         text = decode(ids[-len(delta) - _MAX_CLOSER_TOKENS :], self.tokenizer)
         return any(closer in text for closer in self._closers)
 
-    def is_end(self, id: int) -> bool:
-        """Return whether a token ends the turn."""
-        return id in self._end_tokens
-
     def without_end(self, text: str, ids: Sequence[int]) -> Sequence[int]:
         """Return a step's ids without a final end-of-turn token, unless the step's text contains it."""
         end = self._end_tokens.get(ids[-1]) if ids else None
@@ -109,17 +111,42 @@ def model_format(tokenizer: Any, calls: str | None, reasoning: str | None) -> Mo
     names = dict.fromkeys(name for name in (calls, reasoning) if name is not None)
     if DETECTED not in names:
         return ModelFormat("+".join(names), tokenizer)
-    dialect = _detect(tokenizer)
+    dialect, why = _detect(tokenizer)
     if calls != DETECTED and calls is not None:
         dialect = combined(get_dialect(calls), dialect)
     elif reasoning != DETECTED and reasoning is not None:
         dialect = combined(dialect, get_dialect(reasoning))
-    return ModelFormat(dialect, tokenizer)
+    return ModelFormat(dialect, tokenizer, why)
 
 
 @lru_cache(maxsize=8)
-def _detect(tokenizer: Any) -> Dialect:
+def _detect(tokenizer: Any) -> tuple[Dialect, str]:
     dialect, why = detect_served_dialect(tokenizer)
-    if multiprocessing.parent_process() is None:  # child processes would repeat the log line
-        log.info("unspool: the model uses the dialect %s (%s)", dialect.name, why)
-    return find(dialect, as_tokenizer(tokenizer))
+    return find(dialect, as_tokenizer(tokenizer)), why
+
+
+_logged: set[tuple[object, str]] = set()
+"""The tokenizers and parts of outputs for which the dialect was logged."""
+
+
+def log_format(model: ModelFormat, *, calls: bool, reasoning: bool) -> None:
+    """Log, once per server, which parts of outputs unspool parses, and how.
+
+    :param calls: whether unspool parses calls.
+    :param reasoning: whether unspool parses reasoning.
+    """
+    process = multiprocessing.current_process()
+    if multiprocessing.parent_process() is not None and not process.name.startswith("ApiServer_0"):
+        return  # the engine's processes would repeat the line
+    parts = [part for part, parsed in (("calls", calls), ("reasoning", reasoning)) if parsed]
+    keys = {(id(model.tokenizer), part) for part in parts}
+    if keys <= _logged:
+        return
+    _logged.update(keys)
+    log.info(
+        "unspool reads %s of this model as %s%s; policies: %s",
+        " and ".join(parts),
+        model.dialect.name,
+        f" ({model.why.rstrip('.')})" if model.why else "",
+        describe(model.policies),
+    )

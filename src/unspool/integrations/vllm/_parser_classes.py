@@ -63,15 +63,15 @@ def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
     return getattr(import_module(module), class_name)
 
 
-def warn_unknown_release(error: Exception) -> None:
-    """Log a warning, once, that the engine uses its own parsers."""
-    _warn_once(str(error).partition(" (/")[0])  # without the file path at the message's end
+def warn_unknown_release(error: Exception, consequence: str = "vLLM's own parsers are used") -> None:
+    """Log a warning, once, that unspool or a part of it is not in use, and what happens instead."""
+    _warn_once(str(error).partition(" (/")[0], consequence)  # without the file path at the message's end
 
 
 @cache
-def _warn_once(reason: str) -> None:
+def _warn_once(reason: str, consequence: str) -> None:
     if multiprocessing.parent_process() is None:  # child processes would log the same line again
-        log.warning("unspool does not support this release of vLLM (%s): vLLM's own parsers are used", reason)
+        log.warning("unspool does not support this release of vLLM (%s): %s", reason, consequence)
 
 
 def __getattr__(name: str) -> Any:

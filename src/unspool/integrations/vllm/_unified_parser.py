@@ -10,11 +10,12 @@ from ...tokens import ReasoningCounter
 from .._deltas import DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
 from . import _compat as compat
-from ._delta_messages import patch_messages_server, to_delta_message
-from ._model_format import model_format
+from ._delta_messages import to_delta_message
+from ._model_format import log_format, model_format
 from ._parser_classes import log
 from ._plan_requests import Planner, StrictLevel, has_structural_tag, strict_level
 from ._reasoning_and_tool_parsers import UnspoolReasoningParser, UnspoolToolParser
+from ._server_patches import patch_servers
 
 diagnostics = DiagnosticLog(log)
 
@@ -39,6 +40,10 @@ class UnspoolParser(compat.Parser):
         model_config: Any = None,
         **kwargs: Any,
     ) -> None:
+        self._model = model_format(tokenizer, self.tool_dialect, self.reasoning_dialect)
+        log_format(
+            self._model, calls=self.tool_dialect is not None, reasoning=self.reasoning_dialect is not None
+        )
         super().__init__(
             tokenizer,
             tools,
@@ -48,8 +53,6 @@ class UnspoolParser(compat.Parser):
             **kwargs,
         )
         self._kwargs = chat_template_kwargs or {}
-        self._model_config = model_config
-        self._model = model_format(tokenizer, self.tool_dialect, self.reasoning_dialect)
         self._planner = Planner(
             self._model,
             calls=self.tool_dialect is not None,
@@ -106,8 +109,6 @@ class UnspoolParser(compat.Parser):
             compat.FunctionCall(id=call.id, name=call.name or "", arguments=call.arguments)
             for call in delta.calls
         ]
-        if self._reached_limit(request, model_output_token_ids):
-            calls = TruncatedCalls(calls)
         return delta.reasoning or None, delta.content or None, calls or None
 
     def parse_delta(
@@ -149,39 +150,12 @@ class UnspoolParser(compat.Parser):
             ids=by_ids, new_id=(lambda name, index: new(name, before + index)) if before else None
         )
 
-    def _reached_limit(self, request: Any, ids: Sequence[int]) -> bool:
-        """Count ids to find out whether a token limit ended generation; vLLM passes no finish reason."""
-        if not ids or self._model.is_end(ids[-1]):
-            return False
-        names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
-        max_tokens = next((n for name in names if (n := getattr(request, name, None)) is not None), None)
-        max_context = getattr(self._model_config, "max_model_len", None)
-        if len(ids) == max_tokens:
-            return True
-        return max_context is not None and len(self._prompt or ()) + len(ids) >= max_context
-
     def _report(self, deltas: DeltaEncoder, request: Any, *, streaming: bool) -> None:
         diagnostics.report(self._model.dialect.name, deltas.diagnostics)
         if compat.record_tool_parser_invocation is not None and self.tool_dialect is not None:
             compat.record_tool_parser_invocation(
                 is_tool_called=deltas.has_calls, is_streaming=streaming, request=request
             )
-
-
-class TruncatedCalls(list[Any]):
-    """List of the calls in an output that was truncated by a token limit.
-
-    For an answer that is not streamed, vLLM's server checks the length of the list of calls.  If the length
-    is not zero, the server reports the finish reason ``tool_calls``, even if the engine's finish reason is
-    ``length``.  The length of this list is always 0, but its truth value is True, so the server sends the
-    calls and still reports ``length``.
-    """
-
-    def __len__(self) -> int:
-        return 0
-
-    def __bool__(self) -> bool:
-        return any(True for _ in self)
 
 
 def compose(
@@ -194,7 +168,7 @@ def compose(
 
     :param tool_strict_level: vLLM's value of ``--tool-strict-level``, whose type depends on the release.
     """
-    patch_messages_server()
+    patch_servers(UnspoolParser)
     return type(
         "UnspoolParser",
         (UnspoolParser,),
@@ -206,3 +180,33 @@ def compose(
             "level": strict_level(tool_strict_level),
         },
     )
+
+
+def pass_prompt_to_reasoning_parser(composed: Any) -> Any:
+    """Return a subclass of vLLM's combined parser that passes the prompt to the reasoning parser.
+
+    Since 0.33, vLLM's own class does so; the subclass gives older releases the same behaviour.
+    """
+
+    class PromptAware(composed):  # type: ignore[misc]
+        def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
+            super().set_prompt_token_ids(prompt_token_ids)
+            self._reasoning_parser.set_prompt_token_ids(prompt_token_ids)
+
+        def parse_delta(
+            self,
+            delta_text: str,
+            delta_token_ids: list[int],
+            request: Any,
+            prompt_token_ids: list[int] | None = None,
+            *,
+            finished: bool,
+        ) -> Any:
+            if prompt_token_ids is not None and not self._stream_state.prompt_reasoning_checked:
+                self._reasoning_parser.set_prompt_token_ids(prompt_token_ids)
+            return super().parse_delta(
+                delta_text, delta_token_ids, request, prompt_token_ids, finished=finished
+            )
+
+    PromptAware.__name__ = composed.__name__
+    return PromptAware
