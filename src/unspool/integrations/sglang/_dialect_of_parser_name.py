@@ -8,9 +8,11 @@ from typing import Final
 
 from ...dialects import Dialect, combined, find, get_dialect
 from ...errors import UsageError
+from ...policies import Policies
 from ...tokens import as_tokenizer
 from .. import _registered_parser_names
 from .._detect_from_tokenizer import detect_served_dialect
+from .._plug_in_policies import policies_for
 from .._registered_parser_names import DETECTED
 from ._compat import log
 
@@ -48,6 +50,12 @@ def resolve_dialect(tool: str | None, reasoning: str | None, tokenizer: object |
     if cached is None:
         cached = _resolved[key] = (tokenizer, _resolve(tool, reasoning, tokenizer))
     return cached[1]
+
+
+def policies_of(dialect: Dialect, tokenizer: object | None) -> Policies:
+    """Return the policies for the outputs of a model."""
+    path = getattr(tokenizer, "name_or_path", "")
+    return policies_for("sglang", dialect.name, path if isinstance(path, str) else "")
 
 
 def _resolve(tool: str | None, reasoning: str | None, tokenizer: object | None) -> Dialect:

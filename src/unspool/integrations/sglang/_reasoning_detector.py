@@ -19,7 +19,13 @@ from ...stages import ReasoningSplitter
 from .._deltas import DeltaEncoder
 from .._registered_parser_names import DETECTED, parser_names
 from . import _compat as compat
-from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
+from ._dialect_of_parser_name import (
+    REGISTERED_NAMES,
+    is_unspool_name,
+    names_to_replace,
+    policies_of,
+    resolve_dialect,
+)
 from ._tool_detector import diagnostics
 from ._turn_context import Turn, current_turn
 
@@ -102,6 +108,7 @@ class ReasoningDetector:
         self.dialect = resolve_dialect(other if other in REGISTERED_NAMES else None, self.name, tokenizer)
         passed_on = {"tokenizer": tokenizer, "tool_call_parser_active": tool_call_parser_active}
         options |= {name: value for name, value in passed_on.items() if value and name in self.accepts}
+        self._policies = policies_of(self.dialect, tokenizer)
         if is_unspool_name(self.name):
             start, end = reasoning_markers(self.dialect)
             options |= {"think_start_token": start, "think_end_token": end}
@@ -168,7 +175,7 @@ class ReasoningDetector:
         return None if turn is None else turn.finish_reason
 
     def _new_reader(self) -> _ContentReader | _MarkupKeeper:
-        options = self._start_options(self._turn)
+        options = self._start_options(self._turn) | {"policies": self._policies}
         if self._calls_follow:
             return _MarkupKeeper(ReasoningSplitter(self.dialect, **options))
         return _ContentReader(Parser(self.dialect, tools=[], **options))
