@@ -83,6 +83,8 @@ def main() -> None:
                 report |= levels(tokenizer)
                 report["finish"] = finish_reasons(tokenizer)
                 report["unannounced"] = unannounced_reasoning(tokenizer)
+                report["mixed"] = mixed_pairs(tokenizer)
+                report["forbidden"] = forbidden_calls(tokenizer)
     print("\n" + json.dumps(report))
 
 
@@ -258,15 +260,36 @@ def levels(tokenizer: Any) -> dict[str, Any]:
     return {"levels": enforced, "level names": names}
 
 
+CALL = '<tool_call>\n{"name": "run_python", "arguments": {"code": "1"}}\n</tool_call>'
+
+MIXED_PAIRS = {
+    "text before the output": ("hermes", "unspool_minimax_append_think", "Hm.</think>Yes."),
+    "markers around content": (
+        "hermes",
+        "unspool_cohere",
+        "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Yes.<|END_RESPONSE|>",
+    ),
+    "answer tag": ("hermes", "unspool_hunyuan_a13b", "<think>Hm.</think><answer>Yes.</answer>"),
+    "end of sentence": (
+        "hermes",
+        "unspool_deepseek_v4",
+        "<think>Hm.</think>Yes.<\uff5cend\u2581of\u2581sentence\uff5c>",
+    ),
+    "our reasoning, their calls": ("hermes", "unspool_hermes", f"<think>Hm.</think>{CALL}"),
+    "their reasoning, our calls": ("unspool_hermes", "qwen3", f"<think>Hm.</think>{CALL}"),
+}
+"""Parsers of calls and of reasoning, one of them unspool's, with an output."""
+
+
 def _composed(tools: str | None, reasoning: str | None) -> Any:
     """Return the combined parser of vLLM for two parsers, in place of unspool's combined parser."""
-    from unspool.integrations.vllm._unified_parser import pass_prompt_to_reasoning_parser
+    from unspool.integrations.vllm._unified_parser import with_reasoning_parser
 
     composed = ParserManager.get_parser.__func__.__wrapped__(
         ParserManager, tools, reasoning, enable_auto_tools=tools is not None
     )
     ours = reasoning is not None and reasoning.startswith("unspool")
-    return pass_prompt_to_reasoning_parser(composed) if ours else composed
+    return with_reasoning_parser(composed) if ours else composed
 
 
 def unannounced_reasoning(tokenizer: Any) -> dict[str, list[Any]]:
@@ -299,11 +322,42 @@ UNANNOUNCED: dict[str, dict[str, Any]] = {
 """Dialects whose prompts need not announce reasoning, with template variables."""
 
 
+def mixed_pairs(tokenizer: Any) -> dict[str, list[Any]]:
+    """Return what a parser of vLLM and one of unspool make of an output, whole and streamed by one token."""
+    request = _request("hermes")
+    prompt = tokenizer.encode("Hi", add_special_tokens=False)
+    answers = {}
+    for name, (tools, reasoning, text) in MIXED_PAIRS.items():
+        made = ParserManager.get_parser(tools, reasoning, enable_auto_tools=True)
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        answers[name] = [
+            _parse_whole(made, {}, tokenizer, text, ids, prompt, request),
+            _parse_stream(made, {}, tokenizer, ids, prompt, request),
+        ]
+    return answers
+
+
+def forbidden_calls(tokenizer: Any) -> dict[str, list[Any]]:
+    """Return what the client gets if a model calls tools although the request forbids calls."""
+    prompt = tokenizer.encode(prompt_ends("hermes")[1], add_special_tokens=False)
+    text = f"Yes.\n{CALL}"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    request = _request("hermes", tool_choice="none")
+    answers = {}
+    for reasoning in ("unspool_hermes", "qwen3"):  # one parser of unspool, or a mixed pair
+        made = ParserManager.get_parser("unspool_hermes", reasoning, enable_auto_tools=True)
+        answers[reasoning] = [
+            _parse_whole(made, {}, tokenizer, text, ids, prompt, request),
+            _parse_stream(made, {}, tokenizer, ids, prompt, request),
+        ]
+    return answers
+
+
 def _parse_whole(
     made: Any, kwargs: Any, tokenizer: Any, text: str, ids: list[int], prompt: Any, request: Any
 ) -> list[Any]:
     parser = made(tokenizer, request.tools, chat_template_kwargs=kwargs)
-    if prompt is not None:
+    if prompt is not None and hasattr(parser, "set_prompt_token_ids"):  # since 0.32
         parser.set_prompt_token_ids(prompt)
     thought, content, calls = parser.parse(text, request, True, ids)
     return [thought or "", content or "", [[call.name, call.arguments] for call in calls or ()]]
@@ -316,7 +370,7 @@ def _parse_stream(
     found: list[Any] = ["", "", []]
     shown = ""
     for end in range(1, len(ids) + 1):
-        text = tokenizer.decode(ids[:end], skip_special_tokens=False)
+        text = tokenizer.decode(ids[:end], skip_special_tokens=False).rstrip("\ufffd")
         delta = parser.parse_delta(
             text[len(shown) :], ids[end - 1 : end], request, prompt, finished=end == len(ids)
         )
@@ -330,9 +384,6 @@ def _parse_stream(
                 found[2].append([call.function.name, ""])
             found[2][call.index][1] += call.function.arguments or ""
     return found
-
-
-CALL = '<tool_call>\n{"name": "run_python", "arguments": {"code": "1"}}\n</tool_call>'
 
 
 def finish_reasons(tokenizer: Any) -> dict[str, list[Any]]:

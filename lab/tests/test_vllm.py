@@ -166,3 +166,25 @@ def test_explicit_reasoning_is_read_whatever_the_prompt(inside: Any) -> None:
     expected = [["Hm.", "Yes.", []]] * 3
     assert inside["unannounced"] == dict.fromkeys(inside["unannounced"], expected)
     assert len(inside["unannounced"]) == 6
+
+
+CALLS = [["run_python", '{"code": "1"}']]
+MIXED = {
+    "text before the output": ["", "<think>Hm.</think>Yes.", []],
+    "markers around content": ["Hm.", "Yes.", []],
+    "answer tag": ["Hm.", "Yes.", []],
+    "end of sentence": ["Hm.", "Yes.", []],
+    "our reasoning, their calls": ["Hm.", "", CALLS],
+    "their reasoning, our calls": ["Hm.", "", CALLS],
+}
+
+
+def test_mixed_pairs_give_what_our_parser_alone_gives(inside: Any) -> None:
+    assert inside["mixed"] == {name: [answer] * 2 for name, answer in MIXED.items()}
+
+
+def test_forbidden_calls_do_not_leak_into_content(inside: Any) -> None:
+    assert inside["forbidden"] == {
+        "unspool_hermes": [["", "Yes.\n", []]] * 2,
+        "qwen3": [["Yes.\n", "", []]] * 2,  # this parser of vLLM takes all of it for reasoning
+    }

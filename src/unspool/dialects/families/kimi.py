@@ -82,19 +82,27 @@ K3_PARAM = '<|open|>argument key="{key}" type="{type}"<|sep|>{value}<|close|>arg
 K3_SECTION = "<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>"
 K3_THINK = "<|open|>think<|sep|>{text}<|close|>think<|sep|>"
 K3_RESPONSE = "<|open|>response<|sep|>{text}<|close|>response<|sep|>"
+K3_BROKEN_CLOSER = "<|close|>think"
+"""A closing marker without its last token, which models write before the next opening marker."""
 K3_ENDS = ("<|close|>message<|sep|>", "<|close|>response<|sep|>")
 
 KIMI_K3 = Dialect(
     name="kimi_k3",
     family=Family("Kimi K3", model_names=("Kimi K3",), reasoning_aliases=("kimi_k3",)),
-    section=(K3_SECTION, _spaced(K3_SECTION)),
+    section=(
+        *(K3_SECTION, _spaced(K3_SECTION)),
+        *(K3_BROKEN_CLOSER + K3_SECTION, _spaced(K3_BROKEN_CLOSER + K3_SECTION)),
+    ),
     call=(*K3_CALLS, *map(_spaced, K3_CALLS)),
     sep=("",),
     param=(K3_PARAM, _spaced(K3_PARAM)),
     values=Values(unescape=True),
     names=Names(first_index=1),
     reasoning=(K3_THINK, _spaced(K3_THINK)),
-    content=(K3_RESPONSE, _spaced(K3_RESPONSE)),
+    content=(
+        *(K3_RESPONSE, _spaced(K3_RESPONSE)),
+        *(K3_BROKEN_CLOSER + K3_RESPONSE, _spaced(K3_BROKEN_CLOSER + K3_RESPONSE)),
+    ),
     # The opening marker in the prompt has no spaces, but the detokenizer adds spaces to the closing marker.
     drop=(*K3_ENDS, *map(_spaced, (*K3_ENDS, "<|close|>think<|sep|>"))),
     stop=("<|end_of_msg|>",),

@@ -177,7 +177,9 @@ class ReasoningDetector:
     def _new_reader(self) -> _ContentReader | _MarkupKeeper:
         options = self._start_options(self._turn) | {"policies": self._policies}
         if self._calls_follow:
-            return _MarkupKeeper(ReasoningSplitter(self.dialect, **options))
+            turn = self._turn  # SGLang's own detectors know only the markup of calls
+            only_calls = turn is not None and turn.tool_parser not in REGISTERED_NAMES
+            return _MarkupKeeper(ReasoningSplitter(self.dialect, **options, only_calls=only_calls))
         return _ContentReader(Parser(self.dialect, tools=[], **options))
 
     def _start_options(self, turn: Turn | None) -> dict[str, Any]:

@@ -95,9 +95,9 @@ def _wrap_parser_manager() -> None:
 def _with_our_halves(composed: Any) -> Any:
     """Return vLLM's combined parser, adapted if its reasoning parser is unspool's."""
     if hasattr(getattr(composed, "reasoning_parser_cls", None), "dialect_name"):
-        from ._unified_parser import pass_prompt_to_reasoning_parser
+        from ._unified_parser import with_reasoning_parser
 
-        return pass_prompt_to_reasoning_parser(composed)
+        return with_reasoning_parser(composed)
     return composed
 
 

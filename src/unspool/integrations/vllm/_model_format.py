@@ -143,10 +143,14 @@ def log_format(model: ModelFormat, *, calls: bool, reasoning: bool) -> None:
     if keys <= _logged:
         return
     _logged.update(keys)
+    hint = ""
+    if not reasoning and any(template.startswith("^") for template in model.dialect.section):
+        hint = "; give --reasoning-parser, too: calls after reasoning that stays in the text are text"
     log.info(
-        "unspool reads %s of this model as %s%s; policies: %s",
+        "unspool reads %s of this model as %s%s; policies: %s%s",
         " and ".join(parts),
         model.dialect.name,
         f" ({model.why.rstrip('.')})" if model.why else "",
         describe(model.policies),
+        hint,
     )

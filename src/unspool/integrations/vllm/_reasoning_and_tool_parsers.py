@@ -43,6 +43,10 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         self._prompt: str | None = None
         self._splitter: ReasoningSplitter | None = None
         self._rest = ""
+        self.only_calls = False
+        """True if the parser of calls is vLLM's, which knows only the markup of calls."""
+        self.stream_ends = False
+        """True in the last step of a stream, if the combined parser sets it."""
 
     @property
     def reasoning_start_str(self) -> str | None:
@@ -95,6 +99,9 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return ended and self._model.closes_reasoning(input_ids, delta)
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
+        dialect = self._model.dialect
+        if not dialect.reasoning and dialect.frame is None:
+            return input_ids
         end = self._model.reasoning.end(input_ids, start_channel="reasoning")
         return [] if end is None else input_ids[end:]
 
@@ -131,9 +138,29 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return self._splitter is not None and self._splitter.parser.reasoning_ended
 
     def finish_streaming(self) -> Any:
-        """End the stream, and return a message with the text that was held back, if any."""
-        splitter, self._splitter = self._splitter, None
-        return None if splitter is None else self._message(splitter, splitter.finish(), final=True)
+        """End the stream, and return a message with the text that was held back, if any.
+
+        vLLM also calls this method when reasoning has ended.  If vLLM's parser of calls follows, the splitter
+        then continues (``content_after_reasoning``).
+        """
+        splitter = self._splitter
+        if splitter is None:
+            return None
+        if self.only_calls and splitter.parser.reasoning_ended and not self.stream_ends:
+            return self._message(splitter, ReasoningSplit("", ""))
+        self._splitter = None
+        return self._message(splitter, splitter.finish(), final=True)
+
+    def content_after_reasoning(self, text: str) -> str:
+        """Return the next text after reasoning for vLLM's parser of calls, which knows no other markup."""
+        splitter = self._splitter
+        if splitter is None:
+            return text
+        splits = [splitter.feed(text)]
+        if self.stream_ends:
+            splits.append(splitter.finish())
+            self._splitter = None
+        return "".join(split.reasoning + split.rest for split in splits)
 
     def _closes_first(self, text: str) -> bool:
         """Return whether the text contains a closing reasoning marker without an opening marker before it.
@@ -147,9 +174,10 @@ class UnspoolReasoningParser(compat.ReasoningParser):
 
     def _new_splitter(self, *, opened: bool = False) -> ReasoningSplitter:
         dialect, policies = self._model.dialect, self._model.policies
+        start: dict[str, Any] = {"prompt": self._prompt}
         if opened or (self._prompt is None and self.plan.start == "reasoning"):
-            return ReasoningSplitter(dialect, start_channel="reasoning", policies=policies)
-        return ReasoningSplitter(dialect, prompt=self._prompt, policies=policies)
+            start = {"start_channel": "reasoning"}
+        return ReasoningSplitter(dialect, **start, policies=policies, only_calls=self.only_calls)
 
     def _message(self, splitter: ReasoningSplitter, split: ReasoningSplit, *, final: bool = False) -> Any:
         """Create vLLM's message for one step; return None if the step adds nothing.

@@ -182,15 +182,20 @@ def compose(
     )
 
 
-def pass_prompt_to_reasoning_parser(composed: Any) -> Any:
-    """Return a subclass of vLLM's combined parser that passes the prompt to the reasoning parser.
+def with_reasoning_parser(composed: Any) -> Any:
+    """Return a subclass of vLLM's combined parser for use with unspool's reasoning parser.
 
-    Since 0.33, vLLM's own class does so; the subclass gives older releases the same behaviour.
+    The subclass tells the reasoning parser whether vLLM's parser of calls follows, and what the prompt is.
+    Since 0.33, vLLM's own class passes the prompt, too; the subclass does so in older releases.
     """
+    only_calls = not hasattr(composed.tool_parser_cls, "dialect_name")
 
-    class PromptAware(composed):  # type: ignore[misc]
+    class WithReasoningParser(composed):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._reasoning_parser.only_calls = only_calls
+
         def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
-            super().set_prompt_token_ids(prompt_token_ids)
             self._reasoning_parser.set_prompt_token_ids(prompt_token_ids)
 
         def parse_delta(
@@ -202,11 +207,15 @@ def pass_prompt_to_reasoning_parser(composed: Any) -> Any:
             *,
             finished: bool,
         ) -> Any:
+            half = self._reasoning_parser
+            half.stream_ends = finished
             if prompt_token_ids is not None and not self._stream_state.prompt_reasoning_checked:
-                self._reasoning_parser.set_prompt_token_ids(prompt_token_ids)
+                half.set_prompt_token_ids(prompt_token_ids)
+            if only_calls and self._stream_state.reasoning_ended:
+                delta_text = half.content_after_reasoning(delta_text)
             return super().parse_delta(
                 delta_text, delta_token_ids, request, prompt_token_ids, finished=finished
             )
 
-    PromptAware.__name__ = composed.__name__
-    return PromptAware
+    WithReasoningParser.__name__ = composed.__name__
+    return WithReasoningParser
