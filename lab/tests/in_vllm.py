@@ -83,6 +83,7 @@ def main() -> None:
                 report |= levels(tokenizer)
                 report["finish"] = finish_reasons(tokenizer)
                 report["unannounced"] = unannounced_reasoning(tokenizer)
+                report["changed"] = changed_releases(tokenizer)
                 report["mixed"] = mixed_pairs(tokenizer)
                 report["forbidden"] = forbidden_calls(tokenizer)
     print("\n" + json.dumps(report))
@@ -133,6 +134,58 @@ def unknown_release() -> dict[str, Any]:
     return {"served": served, "said": LINES.take()}
 
 
+def changed_releases(tokenizer: Any) -> dict[str, Any]:
+    """Return the parsers of servers in releases that differ, and the log lines.
+
+    In each release, one server names unspool's parsers, and another one does not.
+    """
+    answers: dict[str, Any] = {}
+
+    def renamed_attribute() -> Iterator[None]:
+        method = Parser._initialize_history_tool_call_cnt
+        del Parser._initialize_history_tool_call_cnt
+        yield
+        Parser._initialize_history_tool_call_cnt = method
+
+    def raising_method() -> Iterator[None]:
+        method = Parser._initialize_history_tool_call_cnt
+        Parser._initialize_history_tool_call_cnt = lambda: None  # another signature
+        yield
+        Parser._initialize_history_tool_call_cnt = method
+
+    def renamed_arguments() -> Iterator[None]:
+        kept = ParserManager.get_parser
+
+        def get_parser(cls: Any, tools: Any = None, reasoning: Any = None, **rest: Any) -> Any:
+            return kept.__func__.__wrapped__(cls, tools, reasoning, **rest)
+
+        ParserManager.get_parser = classmethod(get_parser)
+        register()
+        yield
+        ParserManager.get_parser = kept
+
+    for change in (renamed_attribute, raising_method, renamed_arguments):
+        LINES.take()
+        with contextmanager(change)():
+            options = {"enable_auto_tools": True}
+            if "tokenizer" in inspect.signature(ParserManager.get_parser).parameters:
+                options["tokenizer"] = tokenizer
+            theirs = ParserManager.get_parser("hermes", "qwen3", **options)
+            said = LINES.take()
+            ours: Any = ParserManager.get_parser("unspool:hermes", "unspool:hermes", **options)
+            answers[change.__name__] = {
+                "theirs": [theirs.__name__, theirs.tool_parser_cls.__module__, said],
+                "ours": [ours.__name__, ours.tool_parser_cls.__module__],
+                "lines": len(LINES.take()),
+            }
+        parsers._failure.clear()
+        parsers._warn_once.cache_clear()
+        parsers.parser_class.cache_clear()
+        ToolParserManager.tool_parsers.clear()
+        ReasoningParserManager.reasoning_parsers.clear()
+    return answers
+
+
 def registered() -> dict[str, Any]:
     """Return the names in the registries, and the modules that registering them has loaded."""
     register()
@@ -142,6 +195,11 @@ def registered() -> dict[str, Any]:
         "reasoning": sorted(ReasoningParserManager.list_registered()),
         "loaded": [name for name in sys.modules if name.startswith(f"{integrations.__name__}.vllm.")],
         "said": LINES.take(),
+        "resolved": [
+            ToolParserManager.get_tool_parser(name).__name__
+            for name in ("unspool", "unspool:hermes", "unspool_hermes", "unspool:deepseek_r1")
+        ],
+        "unresolved": "unspool:nonsense" in ToolParserManager.lazy_parsers,
     }
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from lab import ROOT, environments
 from lab.engines import releases
-from unspool import list_dialects
 
 DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
 
@@ -47,10 +46,13 @@ def inside(request: pytest.FixtureRequest) -> Any:
     return report
 
 
-def test_every_dialect_is_in_both_registries(inside: Any) -> None:
-    names = {"unspool", *(f"unspool_{dialect.name}" for dialect in list_dialects())}
-    assert names <= set(inside["tools"])
-    assert names <= set(inside["reasoning"])
+def test_registries_list_one_name_and_resolve_all_dialects(inside: Any) -> None:
+    for kind in ("tools", "reasoning"):
+        assert [name for name in inside[kind] if name.startswith("unspool")] == ["unspool"]
+    assert inside["resolved"] == [
+        f"UnspoolToolParser_{name}" for name in ("unspool", "hermes", "hermes", "deepseek_r1")
+    ]
+    assert not inside["unresolved"]
 
 
 def test_registration_keeps_vllm_names(inside: Any) -> None:
@@ -188,3 +190,13 @@ def test_forbidden_calls_do_not_leak_into_content(inside: Any) -> None:
         "unspool_hermes": [["", "Yes.\n", []]] * 2,
         "qwen3": [["Yes.\n", "", []]] * 2,  # this parser of vLLM takes all of it for reasoning
     }
+
+
+@pytest.mark.parametrize("change", ["renamed_attribute", "raising_method", "renamed_arguments"])
+def test_changed_release_serves_with_its_own_parsers_and_logs_once(inside: Any, change: str) -> None:
+    found = inside["changed"][change]
+    assert found["theirs"][0] == "_Parser"
+    assert found["theirs"][2] == []  # a server that names none of our parsers is not touched
+    assert found["ours"][0] == "_Parser"
+    assert found["ours"][1].startswith("vllm.")
+    assert found["lines"] == 1

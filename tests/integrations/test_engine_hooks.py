@@ -20,6 +20,7 @@ VLLM_NAMES = {
     "vllm.reasoning.abs_reasoning_parsers": ("ReasoningParser",),
     "vllm.tool_parsers.abstract_tool_parser": ("ToolParser",),
     "vllm.entrypoints.openai.responses.protocol": ("ResponsesRequest",),
+    "vllm.entrypoints.openai.chat_completion.protocol": ("ChatCompletionRequest",),
     "vllm.sampling_params": ("StructuredOutputsParams",),
     # The first place of these names is another module, which some releases lack.
     "vllm.entrypoints.openai.engine.protocol": (

@@ -19,8 +19,16 @@ from ._compat import log
 _CHECKPOINT_DEFINED: Final = ("response_template",)
 """SGLang's parser names that unspool cannot replace, because each checkpoint declares its own format."""
 
-REGISTERED_NAMES: Final[set[str]] = set()
-"""The names under which unspool's detectors are registered."""
+
+class _RegisteredNames(set[str]):
+    """Names of detectors; the names of dialects belong to the set before they are looked up."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and bool(self) and is_unspool_name(name))
+
+
+REGISTERED_NAMES: Final = _RegisteredNames()
+"""The names under which unspool's detectors are registered; empty if SGLang's release is not supported."""
 
 _resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
 """Cache of resolved dialects.  A key consists of the tool parser's name, the reasoning parser's name and
@@ -30,7 +38,7 @@ _resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
 
 def is_unspool_name(name: str | None) -> bool:
     """Return whether the plug-in adds this parser name to SGLang."""
-    return name is not None and (name == DETECTED or name.startswith(f"{DETECTED}_"))
+    return name is not None and _registered_parser_names.dialect_name(name) is not None
 
 
 def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
@@ -72,7 +80,8 @@ def _resolve(tool: str | None, reasoning: str | None, tokenizer: object | None) 
 
 
 def _dialect_name(name: str | None) -> str:
-    return (name or "").removeprefix(f"{DETECTED}_")
+    name = name or ""
+    return _registered_parser_names.dialect_name(name) or name
 
 
 def _detect(tokenizer: object | None) -> Dialect:

@@ -29,7 +29,7 @@ from ...planning.request_stages import OneCall
 from ...policies import Policies
 from .._deltas import Delta, DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
-from .._registered_parser_names import DETECTED, parser_names
+from .._registered_parser_names import DETECTED, NamesOnDemand, names_on_command_line
 from . import _compat as compat
 from ._dialect_of_parser_name import (
     REGISTERED_NAMES,
@@ -327,9 +327,13 @@ class ToolDetector:
 def register(sglang: compat.ToolClasses) -> None:
     """Register detectors under unspool's names, and under SGLang's names that the user wants to replace."""
     own = names_to_replace(list(sglang.registry))
-    detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
+    listed = (DETECTED, *names_on_command_line())  # some releases list the names of the registry
+    detectors = {name: _detector(sglang, name, sglang.base) for name in listed}
     detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
-    sglang.registry.update(detectors)
+    registry = NamesOnDemand(
+        {**sglang.registry, **detectors}, lambda name, _: _detector(sglang, name, sglang.base)
+    )
+    sglang.set_registry(registry)
     REGISTERED_NAMES.update(detectors)
     _pass_tools_to_detectors(sglang.parser)
 

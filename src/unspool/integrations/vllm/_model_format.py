@@ -6,7 +6,8 @@ A format is created once per tokenizer and cached.
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ class ModelFormat:
         """The dialect's name as the user passed it.  The name may be that of a checkpoint, because request
         facts differ between checkpoints.
         """
+        self.source = tokenizer
+        """The tokenizer as vLLM passed it."""
         self.tokenizer = as_tokenizer(tokenizer)
         self.reasoning = ReasoningIds(name, self.tokenizer)
         """Object that finds the start and the end of reasoning in token ids."""
@@ -112,7 +115,9 @@ def model_format(tokenizer: Any, calls: str | None, reasoning: str | None) -> Mo
     if DETECTED not in names:
         return ModelFormat("+".join(names), tokenizer)
     dialect, why = _detect(tokenizer)
-    if calls != DETECTED and calls is not None:
+    if dialect.name in (calls, reasoning):
+        pass
+    elif calls != DETECTED and calls is not None:
         dialect = combined(get_dialect(calls), dialect)
     elif reasoning != DETECTED and reasoning is not None:
         dialect = combined(dialect, get_dialect(reasoning))
@@ -123,6 +128,20 @@ def model_format(tokenizer: Any, calls: str | None, reasoning: str | None) -> Mo
 def _detect(tokenizer: Any) -> tuple[Dialect, str]:
     dialect, why = detect_served_dialect(tokenizer)
     return find(dialect, as_tokenizer(tokenizer)), why
+
+
+_quiet: list[None] = []
+"""Not empty while the parsers are checked, because it is not certain yet that they are used."""
+
+
+@contextmanager
+def without_log() -> Iterator[None]:
+    """Suppress the lines of ``log_format`` during a ``with`` block."""
+    _quiet.append(None)
+    try:
+        yield
+    finally:
+        _quiet.pop()
 
 
 _logged: set[tuple[object, str]] = set()
@@ -139,8 +158,8 @@ def log_format(model: ModelFormat, *, calls: bool, reasoning: bool) -> None:
     if multiprocessing.parent_process() is not None and not process.name.startswith("ApiServer_0"):
         return  # the engine's processes would repeat the line
     parts = [part for part, parsed in (("calls", calls), ("reasoning", reasoning)) if parsed]
-    keys = {(id(model.tokenizer), part) for part in parts}
-    if keys <= _logged:
+    keys = {(id(model.source), part) for part in parts}
+    if keys <= _logged or _quiet:
         return
     _logged.update(keys)
     hint = ""
