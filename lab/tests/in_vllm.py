@@ -124,6 +124,7 @@ def unknown_release() -> dict[str, Any]:
         ).__name__
     finally:
         vllm.sampling_params.StructuredOutputsParams = params
+        parsers._failure.clear()
         parsers._warn_once.cache_clear()
         parsers.parser_class.cache_clear()
         ToolParserManager.tool_parsers.clear()
@@ -214,6 +215,7 @@ def replacing(names: str) -> Iterator[None]:
     finally:
         del os.environ["UNSPOOL_REPLACE"]
         ToolParserManager.lazy_parsers, ReasoningParserManager.lazy_parsers = kept
+        register()
         ToolParserManager.tool_parsers.clear()
         ReasoningParserManager.reasoning_parsers.clear()
 

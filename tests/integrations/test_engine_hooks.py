@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from unspool import Policies, get_dialect
 from unspool.integrations.sglang import _server_hooks as hooks
 from unspool.integrations.sglang._tool_detector import ToolDetector
 from unspool.integrations.sglang._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn, turn_context
@@ -149,6 +151,23 @@ def test_vllm_answers_with_calls_report_the_engines_finish_reason(
         server.parser_cls = parser
         answers.append(asyncio.run(server.generate(results())).choices[0].finish_reason)
     assert answers == [sent, reported]
+
+
+@pytest.mark.usefixtures("vllm")
+def test_vllm_server_logs_one_line_and_asks_for_both_flags(caplog: pytest.LogCaptureFixture) -> None:
+    module = import_module(f"{PACKAGE}._model_format")
+    for dialect in ("xlam", "hermes"):
+        model = SimpleNamespace(source=object(), dialect=get_dialect(dialect), why="", policies=Policies())
+        with caplog.at_level(logging.INFO, "vllm.unspool"):
+            with module.without_log():
+                module.log_format(model, calls=True, reasoning=False)
+            for _ in range(3):
+                module.log_format(model, calls=True, reasoning=False)
+    xlam, hermes = (record.getMessage() for record in caplog.records)
+    assert xlam.startswith(
+        "unspool reads calls of this model as xlam; policies: default; give --reasoning-parser"
+    )
+    assert hermes == "unspool reads calls of this model as hermes; policies: default"
 
 
 @pytest.mark.parametrize(
