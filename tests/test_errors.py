@@ -25,7 +25,7 @@ from unspool import (
     register,
     render,
 )
-from unspool.dialects import Envelope, Family, Frame, IdFormat, Names, RequestFacts, Route, Values
+from unspool.dialects import Envelope, Family, Frame, Habits, IdFormat, Names, RequestFacts, Route
 from unspool.dialects._family_request_facts import HYBRID
 from unspool.stages import MessageBuilder, WhitespaceFilter
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
@@ -59,7 +59,7 @@ def test_feed_needs_text(chunk: Any) -> None:
 
 @pytest.mark.parametrize("dialect", [None, 5, b"hermes", ["hermes"]], ids=repr)
 def test_dialect_must_be_a_name_or_a_value(dialect: Any) -> None:
-    for use in (lambda: Parser(dialect), lambda: parse("x", dialect), lambda: render(dialect, Message())):
+    for use in (lambda: Parser(dialect), lambda: parse("x", dialect), lambda: render(Message(), dialect)):
         assert type(dialect).__name__ in message_of(UsageError, use)
 
 
@@ -130,20 +130,20 @@ def test_finish_reason_must_be_known(reason: Any) -> None:
 
 @pytest.mark.parametrize("message", [None, "Hello", {"content": "Hello"}], ids=repr)
 def test_render_needs_a_message(message: Any) -> None:
-    assert type(message).__name__ in message_of(UsageError, lambda: render("hermes", message))
+    assert type(message).__name__ in message_of(UsageError, lambda: render(message, "hermes"))
 
 
 def test_render_names_what_a_dialect_cannot_write() -> None:
     silent = Dialect("silent", reasoning=())
     call = ToolCall("call_1", "f", "{}")
-    assert "silent" in message_of(UsageError, lambda: render(silent, Message(reasoning="Hm.")))
-    assert "tool calls" in message_of(UsageError, lambda: render(silent, Message(tool_calls=(call,))))
+    assert "silent" in message_of(UsageError, lambda: render(Message(reasoning="Hm."), silent))
+    assert "tool calls" in message_of(UsageError, lambda: render(Message(tool_calls=(call,)), silent))
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "5", '"x"', "{", "nope"])
 def test_render_needs_an_object_to_write_parameters(arguments: str) -> None:
     message = Message(tool_calls=(ToolCall("call_1", "f", arguments),))
-    assert "'f'" in message_of(UsageError, lambda: render("qwen3_coder", message))
+    assert "'f'" in message_of(UsageError, lambda: render(message, "qwen3_coder"))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     # fault: the declaration, whose last entry causes the error, and the text of the message
     "a string instead of a tuple": ({"call": "<call>{envelope}</call>"}, "tuple"),
     "a list instead of a tuple": ({"stop": ["</s>"]}, "tuple"),
-    "something else in the tuple": ({"call": (5,)}, "strings"),
+    "something else in the tuple": ({"call": (5,)}, "a string"),
     "an unknown placeholder": ({"call": ("<call>{nam}{args}</call>",)}, "{nam}; did you mean {name}?"),
     "an unknown notation": ({"call": ("<c>{name}{args:yaml}</c>",)}, "python"),
     "a notation of something else": ({"call": ("<c>{name:json}{args}</c>",)}, "notation"),
@@ -207,12 +207,15 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to search for": ({"call": ("{id}<c>{name}{args}</c>",)}, "begins with a placeholder"),
     "an id after the arguments": ({"call": ("<c>{name}{args}{id}</c>",)}, "{id} comes after {args}"),
     "an opener of whitespace only": ({"call": ("\n  {name}{args}\n",)}, "no opener"),
-    "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "'^' in front"),
+    "nothing to search for in a bare section": (
+        {"call": ("{name}{args}",)},
+        "text before calls into section",
+    ),
     "a section without calls": ({"call": CALL, "section": ("<calls></calls>",)}, "{calls}"),
     "a section with two": ({"call": CALL, "section": ("{calls}|{calls}",)}, "once"),
     "a section with a name": ({"call": CALL, "section": ("<{name}>{calls}",)}, "{name}"),
-    "a section without a begin": ({"call": CALL, "section": ("\n{calls}</c>",)}, "belongs to the call"),
-    "a separator with a placeholder": ({"call": CALL, "sep": ("{_}",)}, "unknown placeholder"),
+    "a section without a begin": ({"call": CALL, "section": ("{calls}</c>",)}, "belongs to the call"),
+    "a separator with a placeholder": ({"call": CALL, "separators": ("{_}",)}, "{_} is not allowed here"),
     "a param without value": ({"call": PARAMS, "param": ("<p={key}></p>",)}, "{value}"),
     "a param without key": ({"call": PARAMS, "param": ("<p>{value}</p>",)}, "{key}"),
     "a value without an end": ({"call": PARAMS, "param": ("<p={key}>{value}",)}, "after it"),
@@ -226,7 +229,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"call": PARAMS, "param": ("  {key}={value};",)},
         "whitespace is not enough",
     ),
-    "a key after the value": ({"call": PARAMS, "param": ("<{key}>{value}</{key}>",)}, "Values(nested=True)"),
+    "a key after the value": ({"call": PARAMS, "param": ("<{key}>{value}</{key}>",)}, "Habits(nested=True)"),
     "a param that nothing uses": ({"param": ("<p={key}>{value}</p>",)}, "no call template"),
     "reasoning without text": ({"reasoning": ("<think></think>",)}, "{text}"),
     "reasoning without an end": ({"reasoning": ("<think>{text}",)}, "after it"),
@@ -235,16 +238,16 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "content without text": ({"content": ("<answer></answer>",)}, "{text}"),
     "dropped text with a name": ({"drop": ("<x {name}>",)}, "{name}"),
     "dropped text that begins with a placeholder": ({"drop": ("{_}<x>",)}, "begin with text"),
-    "a stop with a placeholder": ({"stop": ("<end {_}>",)}, "unknown placeholder"),
+    "a stop with a placeholder": ({"stop": ("<end {_}>",)}, "drop=(...)"),
     "an empty stop": ({"stop": ("",)}, "begin with text"),
     "a newline as a stop": ({"stop": ("\n",)}, "whitespace is not enough"),
     "a name without a name": ({"call": CALL, "names": Names(forms=("f:{index}",))}, "add {name}"),
-    "a string instead of a family": ({"call": CALL, "family": "Mine"}, "family=Family(...)"),
+    "a string instead of a family": ({"call": CALL, "family": "Mine"}, "write Family(...)"),
     "no form of a name": ({"call": CALL, "names": Names(forms=())}, "forms=('{name}',)"),
     "an alias that is not a tuple": ({"call": CALL, "family": Family(aliases=WRONG)}, "family.aliases"),
     "a form that is not a tuple": ({"call": CALL, "names": Names(forms=WRONG)}, "names.forms"),
     "an envelope without keys": ({"call": CALL, "envelope": Envelope(name_keys=())}, "envelope.name_keys"),
-    "too few types": ({"call": CALL, "values": Values(type_words=("str",))}, "array"),
+    "too few types": ({"call": CALL, "habits": Habits(type_words=("str",))}, "array"),
     "an unknown notation of arguments": ({"call": CALL, "args": "yaml"}, "python"),
     "invalid request facts": ({"call": CALL, "request": True}, "request='hermes'"),
 }
@@ -260,22 +263,28 @@ def test_contradiction_shows_its_template(declaration: dict[str, Any], says: str
     assert says in message
 
 
-FRAME = Frame(("<|start|>",), "<|message|>", ("<|end|>",), ("to={to}",), (Route("", "content"),))
+FRAME = Frame(("<|start|>",), "<|message|>", ("<|end|>",), ("to={to}",), (Route({}, "content"),))
 FRAMES: dict[str, tuple[Frame, str]] = {
     "nothing that opens": (replace(FRAME, open=()), "that begin a header"),
     "nothing that ends a header": (replace(FRAME, sep=""), "the marker that ends a header"),
-    "a string instead of a tuple": (replace(FRAME, ends=WRONG), "frame.ends must be a tuple"),
-    "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
-    "an empty end": (replace(FRAME, ends=("",)), "cannot end a body"),
-    "an empty field": (replace(FRAME, fields=("to={to}", "")), "remove the empty template"),
-    "a route by no field": (replace(FRAME, routes=(Route("chanel=a", "drop"),)), "frame.fields are to"),
-    "a route that compares nothing": (replace(FRAME, routes=(Route("to", "drop"),)), "field=value"),
-    "a header with a name that is not there": (
-        replace(FRAME, routes=(Route("to={name}", "content", header="to={name}"),)),
-        "unknown placeholder {name}",
+    "a string instead of a tuple": (
+        replace(FRAME, ends=WRONG),
+        "frame.ends='a string': it must be a tuple of strings",
     ),
-    "a route into params": (replace(FRAME, routes=(Route("to={name}", "{params}"),)), "param template"),
-    "a route into calls": (replace(FRAME, routes=(Route("to={name}", "{calls}"),)), "call template"),
+    "a route to nowhere": (
+        replace(FRAME, routes=(Route({}, "thoughts"),)),  # type: ignore[arg-type]
+        "reasoning, content, drop",
+    ),
+    "an empty field": (replace(FRAME, fields=("to={to}", "")), "frame.fields[1]='': write text"),
+    "an empty end": (replace(FRAME, ends=("",)), "cannot end a body"),
+    "a route by no field": (replace(FRAME, routes=(Route({"chanel": "a"}, "drop"),)), "frame.fields are to"),
+    "a route that compares nothing": (replace(FRAME, routes=(Route({"to": ""}, "drop"),)), "when['to']"),
+    "a header with a name that is not there": (
+        replace(FRAME, routes=(Route({"to": "{name}"}, "content", header="to={name}"),)),
+        "{name} is not allowed here",
+    ),
+    "a route into params": (replace(FRAME, routes=(Route({"to": "{name}"}, "{params}"),)), "param template"),
+    "a route into calls": (replace(FRAME, routes=(Route({"to": "{name}"}, "{calls}"),)), "call template"),
 }
 
 
@@ -308,7 +317,9 @@ REFUSED: dict[str, tuple[Dialect, str]] = {
     "answers in control tokens": (
         Dialect(
             "mine",
-            frame=replace(FRAME, routes=(Route("to=me", "reasoning"), Route("to={name}", "{args}"))),
+            frame=replace(
+                FRAME, routes=(Route({"to": "me"}, "reasoning"), Route({"to": "{name}"}, "{args}"))
+            ),
             request=FACTS,
         ),
         "answers_special=True",
@@ -334,7 +345,7 @@ def test_dialect_may_have_only_a_frame() -> None:
         sep="<|message|>",
         ends=("<|end|>",),
         fields=("to={to}",),
-        routes=(Route("to={name}", "{args}", "to={name}"), Route("", "content", "x")),
+        routes=(Route({"to": "{name}"}, "{args}", "to={name}"), Route({}, "content", "x")),
     )
     dialect = Dialect("framed", frame=frame, reasoning=(), id_format=IdFormat("id_{index}"))
     message = parse('<|start|>to=f<|message|>{"a": 1}<|end|>', dialect)

@@ -27,7 +27,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool.dialects import Values
+from unspool.dialects import Habits
 from unspool.testing import _parser_runs as readings
 from unspool.testing import assert_policy
 from unspool.testing._every_policy_has_effect_law import EFFECTS, SampleCall
@@ -90,7 +90,7 @@ def deltas(name: str, text: str, wire: WireChoice, **options: Any) -> Iterator[d
 @each_dialect
 def test_reasoning_field_option_names_the_field(name: str) -> None:
     try:
-        text = render(name, Message(reasoning="Hm.", content="Hi."))
+        text = render(Message(reasoning="Hm.", content="Hi."), name)
     except UsageError:
         assert not SampleCall(get_dialect(name)).capabilities.reasoning
         return
@@ -121,7 +121,7 @@ def test_type_attribute_may_have_any_name() -> None:
         "typed",
         call=('<do what="{name}">{params}</do>',),
         param=('<v k="{key}" t="{type}">{value}</v>',),
-        values=Values(type_words=words),
+        habits=Habits(type_words=words),
         request="hermes",
     )
     assert assert_policy(dialect, "schemaless_value") is not None

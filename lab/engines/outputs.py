@@ -19,7 +19,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import corpus_cases
 from unspool import Dialect, Parser, UnspoolError, get_dialect
-from unspool.dialects._registry import facts_of
+from unspool.dialects._registry import end_tokens, facts_of
+from unspool.dialects.parse_templates import text_around
 from unspool.sample_outputs import list_samples
 from unspool.sample_outputs import tools as demo_tools
 from unspool.wire import ChatStream
@@ -141,17 +142,17 @@ def _tool(name: str) -> dict[str, Any]:
 def _prompt(dialect: Dialect) -> str:
     """Return the end of the family's prompts, without a seed."""
     return dialect.prompt.start or next(
-        (prompt for prompt in facts_of(dialect).prompts if prompt != "any"), "<|im_start|>assistant\n"
+        (prompt for prompt in dialect.prompt.ends if prompt != "any"), "<|im_start|>assistant\n"
     )
 
 
 def _opener(dialect: Dialect) -> str:
-    return dialect.reasoning[0].lstrip("^").partition("{text}")[0] if dialect.reasoning else ""
+    return text_around(dialect.reasoning[0], "text")[0] if dialect.reasoning else ""
 
 
 def _without_stop(text: str, dialect: Dialect) -> str:
     """Return the text as an engine passes it on, without the token that ended it."""
-    stops = {*dialect.stop, *facts_of(dialect).eos}
+    stops = {*dialect.stop, *end_tokens(dialect, facts_of(dialect))}
     end = "|".join(map(re.escape, sorted(stops, key=len, reverse=True)))
     return re.sub(rf"(?:{end})\Z", "", text) if end else text
 

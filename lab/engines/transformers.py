@@ -32,7 +32,6 @@ from lab.engines.models import vocabulary_of, write_model
 from lab.engines.server import running
 from unspool import Message, get_dialect, parse, render, sample_outputs
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, json_value
-from unspool.dialects._registry import facts_of
 from unspool.models.convert.to_response_template import install_template
 from unspool.planning.derived_dialects import opener
 
@@ -97,14 +96,14 @@ class Bench:
             replace(EXAMPLE, tool_calls=()),
             Message(content="Blåbær & 雪: it is noon."),
         ]
-        texts = [render(self.dialect, message) for message in rendered]
+        texts = [render(message, self.dialect) for message in rendered]
         for text in texts:
             yield self.forced("what models write", text)
         (recording,) = sample_outputs.list_samples([self.dialect.name])
         # Here the model also writes the part of its turn that the recording has in the prompt.
         opened = opener(self.dialect.reasoning[0]) if recording.prompt else ""
         yield self.forced("the recording", opened + recording.output.lstrip("\n"), sample_outputs.tools())
-        call = render(self.dialect, replace(EXAMPLE, tool_calls=EXAMPLE.tool_calls[:1]))
+        call = render(replace(EXAMPLE, tool_calls=EXAMPLE.tool_calls[:1]), self.dialect)
         inside = call.index("Paris") + 2
         yield self.forced("a cut call", call[:inside], cut=True)
         yield self.forced("a cut call", texts[0][: texts[0].rindex("now") + 2], cut=True)
@@ -199,7 +198,7 @@ def prepare_model(dialect: str) -> Path:
     folder = write_model(ROOT / ".engines" / "models" / f"transformers-{dialect}", dialect)
     file = folder / "tokenizer_config.json"
     config = json.loads(file.read_text(encoding="utf-8"))
-    turn = next(iter(facts_of(get_dialect(dialect)).prompts), _TURN)
+    turn = next(iter(get_dialect(dialect).prompt.ends), _TURN)
     config.pop("processor_class", None)  # it would require an image processor
     file.write_text(json.dumps(config | {"chat_template": _TEMPLATE % turn}), encoding="utf-8")
     if not (folder / "model.safetensors").exists():

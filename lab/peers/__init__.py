@@ -82,23 +82,22 @@ def command(name: str) -> list[str]:
 
 def dialects() -> dict[str, object]:
     """Return the facts about unspool's dialects with which a peer's program builds requests."""
-    from unspool.dialects._list_templates_and_markers import dialect_texts
-    from unspool.dialects._registry import facts_of, list_dialects
+    from unspool.dialects._registry import end_tokens, facts_of, list_dialects
+    from unspool.dialects.list_templates_and_markers import dialect_texts
+    from unspool.dialects.parse_templates import text_around
 
     facts_by_dialect: dict[str, object] = {}
     for dialect in list_dialects():
         facts = facts_of(dialect)
-        wrappers = [template.lstrip("^").partition("{text}") for template in dialect.reasoning]
+        wrappers = [text_around(template, "text") for template in dialect.reasoning]
         marks = [mark for literal in dialect_texts(dialect) for mark in _CONTROL.findall(literal)]
         facts_by_dialect[dialect.name] = {
-            "openers": of_one_checkpoint(
-                [re.split(r"\{\w+\}", opener)[0].strip() for opener, _, _ in wrappers]
-            ),
-            "closers": of_one_checkpoint([closer.strip() for _, _, closer in wrappers]),
+            "openers": of_one_checkpoint([re.split(r"\{\w+\}", opener)[0].strip() for opener, _ in wrappers]),
+            "closers": of_one_checkpoint([closer.strip() for _, closer in wrappers]),
             "seed": facts.thinking.seed if facts.thinking.inside else "",
             "always": facts.thinking.default == "always",
-            "prompt": next(iter(facts.prompts), ""),
-            "stops": sorted(of_one_checkpoint({*dialect.stop, *facts.eos})),
+            "prompt": next(iter(dialect.prompt.ends), ""),
+            "stops": sorted(of_one_checkpoint({*dialect.stop, *end_tokens(dialect, facts)})),
             "controls": sorted(set(of_one_checkpoint(marks))),
         }
     return facts_by_dialect

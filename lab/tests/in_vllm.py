@@ -272,14 +272,15 @@ def _abstract(ours: type, theirs: type) -> Iterator[str]:
 
 def detected(tokenizer: Any) -> dict[str, Any]:
     """Return how the name that selects the dialect from the template resolves."""
+    from unspool.integrations.vllm import _model_format
+
+    _model_format._logged.clear()
     LINES.take()
     made: Any = ParserManager.get_parser(
         "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer
     )
     logged = LINES.take()
     tokenizer.chat_template = "{{ messages }}"
-    from unspool.integrations.vllm import _model_format
-
     _model_format.model_format.cache_clear()
     _model_format._detect.cache_clear()
     try:

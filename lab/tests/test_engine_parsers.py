@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from lab import environments
 from lab.peers import of_one_checkpoint
 from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, json_value
+from unspool.dialects import dialect_texts
+from unspool.dialects.list_templates_and_markers import turn_markers
 from unspool.models.doctor.engine_parser_table import (
     ASSUME_OPEN,
     COMMON_PARSERS,
@@ -46,11 +49,7 @@ def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[
     """Return an output for an engine's parsers."""
     tokens = {"<think>", "</think>"} if dialect is None else {"<assistant>"}
     if dialect is not None:
-        templates = [*dialect.reasoning, *dialect.content, *dialect.section, *dialect.call, *dialect.param]
-        templates += [*dialect.stop, *dialect.drop, *dialect.prompt.turn]
-        if dialect.frame is not None:
-            templates += [*dialect.frame.open, dialect.frame.sep, *dialect.frame.ends]
-        for template in templates:
+        for template in (*dialect_texts(replace(dialect, also_accepts=())), *turn_markers(dialect)):
             tokens.update(re.findall(r"<[^<>{}\s=]+>|\[/?[A-Z_]{3,}\]", template))
     suffix = "" if dialect is None else dialect.name.partition(":")[2]
     return {
@@ -132,7 +131,7 @@ def written(dialect: Dialect, *, reasoning: bool) -> tuple[str, Message]:
     for thought, content in itertools.product(thoughts, (EXAMPLE.content, None)):
         message = Message(reasoning=thought, content=content, tool_calls=EXAMPLE.tool_calls)
         try:
-            text = render(dialect, message)
+            text = render(message, dialect)
         except UsageError:
             continue
         read = parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
@@ -165,7 +164,7 @@ def test_engine_parser_table_matches_the_engines(engine: EngineName) -> None:
     names, cases, rights = specimens(engine)
     plain = [Message(tool_calls=EXAMPLE.tool_calls)]
     crossed = [
-        (dialect, parser, render(dialect, message))
+        (dialect, parser, render(message, dialect))
         for dialect in list_dialects()
         if (dialect.call or dialect.frame) and dialect.name not in ("harmony_stripped", "harmony")
         for parser in COMMON_PARSERS

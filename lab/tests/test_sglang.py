@@ -15,7 +15,7 @@ import pytest
 
 from lab import ROOT, environments, peers
 from unspool import Parser, list_dialects, sample_outputs
-from unspool.dialects._registry import facts_of, get_dialect
+from unspool.dialects._registry import end_tokens, facts_of, get_dialect
 from unspool.wire import is_poisoned
 
 SCRIPT = Path(__file__).with_name("in_sglang.py")
@@ -250,7 +250,7 @@ def test_replaced_names_use_our_parser_and_keep_sglang_branches(replaced: Inside
         (recording,) = sample_outputs.list_samples([dialect])
         facts = facts_of(recording.dialect)
         text = recording.output.removeprefix("\n")
-        for stop in (*recording.dialect.stop, *facts.eos):
+        for stop in (*recording.dialect.stop, *end_tokens(recording.dialect, facts)):
             text = text.removesuffix(stop)
         prompt = recording.prompt
         if prompt is None:

@@ -54,8 +54,8 @@ _REASONS: Final = (None, "stop", "length", "tool_calls", "content_filter")
 class Parser:
     """Streaming parser for one output of a model.
 
-    Later stages process the parser's events further.  They are created from the parser, by ``tidy``, ``fold``
-    and the encoders of ``unspool.wire``, and apply the same policies.
+    ``tidy``, ``fold`` and the encoders of ``unspool.wire`` process the parser's events further, and apply the
+    parser's policies.
 
     >>> parser = Parser("hermes")
     >>> parser.feed("Sure. <tool")
@@ -90,7 +90,7 @@ class Parser:
             turn, even in the middle of reasoning or of a call.  A turn begins after the last control token
             that does not belong to the dialect.  If turns begin with ordinary words instead, pass only the
             unfinished turn as the prompt.
-        :param start_channel: the channel in which the output begins, as an alternative to ``prompt``:
+        :param start_channel: the channel in which the output begins, for callers that do not pass ``prompt``:
             ``reasoning``, or ``content`` if the reasoning is already over.
         :param tokenizer: the model's tokenizer, needed for ``feed_tokens`` and ``feed_decoded``.  It
             also selects the variant of the dialect that fits its vocabulary.
@@ -153,9 +153,9 @@ class Parser:
         self._commit_buffer = (
             CommitBuffer(machine, policies, self.start_channel) if policies.commit == "call" else None
         )
-        if self.dialect.prompt.echo:
-            self._first_events.append(Text("content", self.dialect.prompt.echo, 0, 0))
-        # True while an event may still belong to the prompt, or until `_first_events` were returned.
+        if self.dialect.habits.echo:
+            self._first_events.append(Text("content", self.dialect.habits.echo, 0, 0))
+        # True while events may still belong to the prompt, and while `_first_events` are not returned yet.
         self._at_start = bool(tail or self._first_events)
         self._finished = False
         self._is_direct = self._can_be_direct()
@@ -175,7 +175,7 @@ class Parser:
 
     @property
     def max_pending(self) -> int | None:
-        """Upper bound of ``pending`` at this point, or None if it is unbounded until a value or call ends."""
+        """Upper bound on ``pending`` in the current state; None if it can grow until a value or call ends."""
         if self._commit_buffer is not None and self._commit_buffer.pending:
             return None
         max_pending = self._machine.max_pending
@@ -291,7 +291,7 @@ class Parser:
         """
         builder = self.fold()
         builder.feed(events)
-        return builder.message()
+        return builder.message
 
     def _relevant_tail(
         self, prompt: "str | Iterable[int]", compiled: CompiledDialect, *, continues: bool
@@ -336,7 +336,7 @@ class Parser:
 
 
 class Outputs:
-    """Factory of parsers for many outputs.  It reuses the last parser if the options stay the same."""
+    """Factory of parsers for many outputs; if the options stay the same, the last parser is reused."""
 
     def __init__(self, policies: PolicyChoice | None) -> None:
         self._policies = policies
@@ -397,13 +397,15 @@ def _without_prompt(event: Event) -> Event | None:
 
 
 def parse(
-    text: Unchecked[str],
+    text: Unchecked["str | Iterable[int]"],
     dialect: str | Dialect,
     *,
     tools: ToolList | None = None,
-    prompt: str | None = None,
+    prompt: Unchecked["str | Iterable[int] | None"] = None,
     continues: bool = False,
-    policies: PolicyChoice | None = None,
+    start_channel: Unchecked[Channel | None] = None,
+    tokenizer: Unchecked["AnyTokenizer | None"] = None,
+    policies: Unchecked["PolicyChoice | None"] = None,
     finish_reason: FinishReason | None = None,
     new_id: Callable[[str, int], str] | None = None,
 ) -> Message:
@@ -411,6 +413,7 @@ def parse(
 
     The whole output is fed to a streaming parser at once.  The options are those of ``Parser``.
 
+    :param text: the output as text; or as token ids, if ``tokenizer`` is passed.
     :param finish_reason: the reason why generation stopped, as for ``Parser.finish``.
 
     >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
@@ -418,7 +421,14 @@ def parse(
     """
     try:
         parser = Parser(
-            dialect, tools=tools, prompt=prompt, continues=continues, policies=policies, new_id=new_id
+            dialect,
+            tools=tools,
+            prompt=prompt,
+            continues=continues,
+            start_channel=start_channel,
+            tokenizer=tokenizer,
+            policies=policies,
+            new_id=new_id,
         )
     except UnknownDialect:
         if isinstance(text, str) and len(text) < 100 and is_dialect(text):
@@ -426,11 +436,21 @@ def parse(
         raise
     if isinstance(text, Dialect):
         raise UsageError("the arguments are swapped: call parse(text, dialect)")
-    events = parser.feed(text)
+    if isinstance(text, str):
+        if tokenizer is not None:
+            raise UsageError("with tokenizer=, parse() takes token ids: leave tokenizer= out to parse text")
+        events = parser.feed(text)
+    elif tokenizer is None or isinstance(text, bytes):
+        raise UsageError(
+            f"parse() takes text, got {type(text).__name__}: decode bytes; "
+            "for token ids, also pass tokenizer="
+        )
+    else:
+        events = parser.feed_tokens(text)
     events += parser.finish(finish_reason)
-    builder = parser.fold(source=text)
+    builder = parser.fold(source=text if isinstance(text, str) else "")
     builder.feed(events)
-    return builder.message()
+    return builder.message
 
 
 def seeded_ids(seed: str | int, dialect: str | Dialect) -> Callable[[str, int], str]:

@@ -1,4 +1,4 @@
-"""Policies: choices for cases in which users want different behaviour.  They apply to every dialect."""
+"""Policies: choices of behaviour, which apply to every dialect."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Policies:
     """A call that is incomplete at the end of the output: ``drop`` removes it, with a diagnostic; ``text``,
     ``call`` and ``error`` do the same as for a malformed call."""
     schema_mismatch: Literal["call", "error"] = "call"
-    """A complete call in which an argument has the wrong type for the declared tool, or a required argument
-    is missing: ``call`` reports the call, with a diagnostic; ``error`` raises ``MalformedOutput``."""
+    """A complete call in which an argument has the wrong type or value for the declared tool, or is missing:
+    ``call`` reports the call, with a diagnostic; ``error`` raises ``MalformedOutput``."""
     commit: Literal["name", "call"] = "name"
     """Time at which a call is reported: ``name`` reports it as soon as its name is known, and then streams
     its arguments; ``call`` reports it once it is complete and valid."""
@@ -62,7 +62,7 @@ class Policies:
     """Whitespace between text and a call: ``drop`` removes it as part of the format, ``text`` keeps it as
     part of the text.  Whitespace between two calls is always removed."""
     close_in_value: Literal["confirmed", "first"] = "confirmed"
-    """End of a value between tags, which may contain the text of its own closing tag: ``confirmed`` ends the
+    """End of a value between tags, if the value contains the text of its closing tag: ``confirmed`` ends the
     value at a closing tag only if the text after the tag can follow a value; ``first`` ends the value at the
     first closing tag."""
     no_tools: Literal["text", "drop"] = "text"
@@ -75,7 +75,7 @@ class Policies:
     """Ids of calls: ``native`` uses those that the model wrote, if usable; ``generated`` ignores them."""
 
     def __new__(cls, *values: object, **choices: object) -> Self:
-        # This runs before the generated `__init__`, whose TypeError would not suggest a name.
+        # Check names here, because the TypeError of the generated `__init__` would not suggest a name.
         if values and values[0] in PRESETS:
             raise UsageError(f"{values[0]!r} is the name of a preset: use Policies.preset({values[0]!r})")
         for name, value in choices.items():
@@ -85,10 +85,10 @@ class Policies:
 
     @staticmethod
     def preset(name: str, **changes: str) -> Policies:
-        """Return the policies of a preset, which is ``strict`` or imitates another engine.
+        """Return the policies of a preset.
 
-        ``strict`` raises an error for every broken call, undeclared tool and argument that does not fit its
-        schema.  Each other preset imitates an engine.  The page "Coming from another engine" lists the
+        ``strict`` raises an error for broken calls, for undeclared tools, and for arguments that do not fit
+        their schema.  Each other preset imitates an engine.  The page "Coming from another engine" lists the
         differences that remain.
 
         >>> Policies.preset("vllm").after_calls

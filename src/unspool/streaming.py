@@ -1,7 +1,7 @@
 """Iterators that parse an output which arrives in chunks, and yield its events.
 
 The parser itself does no input or output: ``Parser.feed`` takes text and returns events.  ``stream`` and
-``astream`` call it for every chunk of an iterable.  This module is not compiled, because mypyc does not
+``astream`` feed the parser every chunk of an iterable.  This module is not compiled, because mypyc does not
 support asynchronous generators.
 """
 
@@ -49,8 +49,12 @@ class _EventSource:
 
     @property
     def message(self) -> Message:
-        """Message of the events so far."""
-        return self._builder.message()
+        """Message of the events so far.
+
+        Before ``Finish``, its ``finish_reason`` is None.  A call that has not ended is not among its
+        ``tool_calls``, but is a truncated ``BrokenCall`` among its ``parts``.
+        """
+        return self._builder.message
 
     def _feed(self, chunk: Chunk) -> list[Event]:
         if isinstance(chunk, str):
@@ -162,8 +166,8 @@ def stream(
     """Return an iterator over the events of an output that arrives in chunks.
 
     Each event is returned as soon as it is certain.  The attribute ``message`` of the iterator is the message
-    so far.  Leaving the loop early closes the source of the chunks, and does not finish the output.  All
-    other options are those of ``Parser``.
+    so far, with only the calls that have ended.  Leaving the loop early closes the source of the chunks, and
+    does not finish the output.  All other options are those of ``Parser``.
 
     :param chunks: pieces of text; or lists of token ids, if ``tokenizer`` is passed.
     :param dialect: name or alias of a dialect, a ``Dialect``, or a new ``Parser`` with all options.
@@ -195,7 +199,7 @@ def astream(
 ) -> AsyncEventStream:
     """Return an asynchronous iterator over the events of an output that arrives in chunks.
 
-    It has the parameters and the behaviour of ``stream``.
+    ``astream`` has the parameters and the behaviour of ``stream``.
     """
     _check_order(chunks, dialect, "astream")
     if not hasattr(chunks, "__aiter__"):

@@ -22,7 +22,7 @@ from gguf_files import write_gguf
 from unspool import Dialect, Parser, UsageError, __version__, list_dialects, parse, render, sample_outputs
 from unspool._core.scan import character_runs as _scan
 from unspool.cli import demo, main
-from unspool.dialects import dialect_schema, explain
+from unspool.dialects import Section, Writing, dialect_schema, explain
 from unspool.models import to_response_template
 
 OUTPUT = 'On it. <tool_call>{"name": "now", "arguments": {"tz": "Europe/Zürich"}}</tool_call>'
@@ -450,9 +450,15 @@ def test_sample_output_display_agrees_with_the_parse(name: str) -> None:
 def test_sample_output_leaves_out_what_a_dialect_lacks() -> None:
     silent = Dialect("silent", call=("<call>{envelope}</call>",), reasoning=())
     assert sample_outputs._rendered_sample(silent).output == render(
-        silent, replace(sample_outputs.STANDARD, reasoning=None)
+        replace(sample_outputs.STANDARD, reasoning=None), silent
     )
-    first = Dialect("first", section=("^{calls}",), call=("{envelope}",), sep=(";",), reasoning=())
+    first = Dialect(
+        "first",
+        section=(Section("{calls}", only_at_start=True),),
+        call=("{envelope}",),
+        writing=Writing(between_calls=";"),
+        reasoning=(),
+    )
     assert "forecasts" not in sample_outputs._rendered_sample(first).output
     assert len(parse(sample_outputs._rendered_sample(first).output, first).tool_calls) == 3
     talker = Dialect("talker")

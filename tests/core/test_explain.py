@@ -21,7 +21,7 @@ def parse_slowly(text: str, name: str) -> Message:
     for character in text:
         fold.feed(parser.feed(character))
     fold.feed(parser.finish())
-    return fold.message()
+    return fold.message
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -46,7 +46,7 @@ def test_example_contains_exactly_what_the_dialect_supports(name: str) -> None:
     dialect = get_dialect(name)
     _, message = example(dialect)
     assert message.reasoning in (None, EXAMPLE.reasoning)
-    assert message.content in (None, f"{dialect.prompt.echo}{EXAMPLE.content}")
+    assert message.content in (None, f"{dialect.habits.echo}{EXAMPLE.content}")
     if dialect.call or dialect.frame is not None:
         assert calls_of(message) == calls_of(EXAMPLE)
     if dialect.reasoning:

@@ -17,6 +17,7 @@ from unspool import (
     list_dialects,
     render,
 )
+from unspool.dialects.parse_templates import template_text
 from unspool.testing import ModelOutput, assert_laws, chunkings
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -45,7 +46,7 @@ def test_json_answer_is_not_a_call(name: str, answer: str) -> None:
     reading = assert_laws(dialect, answer, chunkings(answer, splits=0))
     message = reading.message
     assert message is not None
-    assert (message.content, message.tool_calls) == (dialect.prompt.echo + answer, ())
+    assert (message.content, message.tool_calls) == (dialect.habits.echo + answer, ())
 
 
 def test_possible_json_answer_is_held_until_its_members_decide() -> None:
@@ -170,7 +171,7 @@ def test_declared_name_in_any_script_is_a_call(function: str) -> None:
 WORDED = [
     dialect
     for dialect in list_dialects()
-    if any("<think>" in template for template in dialect.reasoning) and dialect.frame is None
+    if any("<think>" in template_text(template) for template in dialect.reasoning) and dialect.frame is None
 ]
 
 
@@ -220,10 +221,10 @@ UNFRAMED = [
 @pytest.mark.parametrize("dialect", UNFRAMED, ids=[dialect.name for dialect in UNFRAMED])
 def test_call_without_tools_is_text_as_a_whole(dialect: Dialect) -> None:
     """The call's own markers are text then."""
-    text = render(dialect, ANYWAY, check=False)
+    text = render(ANYWAY, dialect, check=False)
     message = assert_laws(dialect, ModelOutput(text, tools=()), chunkings(text, splits=0)).message
     assert message is not None
-    assert (message.content, message.tool_calls) == (dialect.prompt.echo + text, ())
+    assert (message.content, message.tool_calls) == (dialect.habits.echo + text, ())
 
 
 @each_dialect
@@ -233,7 +234,7 @@ def test_call_of_an_unknown_tool_is_text_as_a_whole(name: str) -> None:
         return
     call = ToolCall(spec.id_format.new("launch", 0), "launch", '{"when": "now", "where": "there"}')
     try:
-        text = render(spec, Message(tool_calls=(call,)), check=False)
+        text = render(Message(tool_calls=(call,)), spec, check=False)
     except UsageError:
         return  # the dialect has no calls
     for written in (text, f"{text}\n{text}"):
@@ -241,7 +242,7 @@ def test_call_of_an_unknown_tool_is_text_as_a_whole(name: str) -> None:
         message = assert_laws(name, case, [list(written)]).message
         assert message is not None
         assert not message.tool_calls
-        assert (message.content or "").removeprefix(spec.prompt.echo).strip() == written.strip()
+        assert (message.content or "").removeprefix(spec.habits.echo).strip() == written.strip()
 
 
 @pytest.mark.parametrize("name", ["mistral", "mistral_v3", "mistral_v11"])

@@ -19,6 +19,7 @@ from unspool import (
     plan,
     render,
 )
+from unspool.dialects import Habits, Writing
 from unspool.testing import ModelOutput, ParseRun, assert_laws, check_dialect, run_parser
 
 CALLERS = [dialect.name for dialect in callers()]
@@ -47,7 +48,7 @@ def test_code_fence_after_a_call_is_text(name: str, policies: Policies) -> None:
     dialect = get_dialect(name)
     call = ToolCall("call_1", "get_weather", '{"city": "Paris"}')
     try:
-        text = render(dialect, Message(tool_calls=(call,)))
+        text = render(Message(tool_calls=(call,)), dialect)
     except UsageError:
         pytest.skip("the dialect cannot express this call")
     message = parse(text + "\n" + FENCE, dialect, policies=policies)
@@ -75,7 +76,8 @@ def test_quoted_closing_marker_is_text() -> None:
 WITH_RESULTS = Dialect(
     name="with_results",
     call=("<call>{envelope}</call>",),
-    drop=("<|result|>{text}<|/result|>", "<|br|>"),
+    drop=("<|br|>",),
+    habits=Habits(drop_text=("<|result|>{text}<|/result|>",)),
 )
 
 
@@ -181,8 +183,8 @@ ECHOING = Dialect(
     name="echoing",
     section=("<|calls|>[{calls}]<|/calls|>",),
     call=("{envelope}",),
-    sep=(", ",),
-    drop=("[{calls}]<|/calls|>",),
+    writing=Writing(between_calls=", "),
+    habits=Habits(repeated_calls=("[{calls}]<|/calls|>",)),
 )
 CALLS = '[{"name": "a", "arguments": {"x": 1}} , {"name": "b", "arguments": {}} ]<|/calls|>'
 

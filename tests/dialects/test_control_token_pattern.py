@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from unspool.dialects._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
-from unspool.dialects._list_templates_and_markers import dialect_texts
 from unspool.dialects._registry import built_in_dialects
-from unspool.dialects.parse_templates import Literal, parse_template, split_marks
+from unspool.dialects.list_templates_and_markers import dialect_texts
+from unspool.dialects.parse_templates import Literal, parse_template
 
 HTML_LIKE = {"</s>", "<end_of_turn>"}
 
@@ -17,7 +17,7 @@ def markers() -> list[str]:
         piece.text.strip()
         for dialect in built_in_dialects()
         for template in dialect_texts(dialect)
-        for piece in parse_template(split_marks(template)[1])
+        for piece in parse_template(template)
         if isinstance(piece, Literal)
     }
     return sorted(texts - {""})

@@ -15,18 +15,27 @@ from unspool.dialects import (
     Envelope,
     Family,
     Frame,
+    Habits,
     IdFormat,
     Names,
+    Opener,
     Prompt,
     RequestFacts,
     Route,
+    Section,
     Thinking,
+    ThinkingHabits,
     Values,
+    Wrapper,
+    Writing,
 )
 from unspool.testing import check_dialect
 
 PAGE = (ROOT / "docs" / "dialect-fields.md").read_text(encoding="utf-8")
-WORDS = (Dialect, Envelope, Family, Frame, IdFormat, Names, Prompt, RequestFacts, Route, Thinking, Values)
+WORDS = (
+    *(Dialect, Envelope, Family, Frame, Habits, IdFormat, Names, Opener, Prompt, RequestFacts, Route),
+    *(Section, Thinking, ThinkingHabits, Values, Wrapper, Writing),
+)
 FAMILIES = sorted((ROOT / "src" / "unspool" / "dialects" / "families").glob("*.py"))
 
 
@@ -58,7 +67,7 @@ ODD: dict[str, dict[str, Any]] = {
     "blanks before a parameter": {
         "call": ("@@call {name}({index})\n{params}@@end",),
         "param": ("  - {key} := {value} ;\n",),
-        "names": Names(first_index=1),
+        "habits": Habits(first_index=1),
     },
     "lines as they are": {"call": ("@@call {name}({index})\n{code}\n@@end",)},
     "code for one function": {"call": ("<script>{code}</script>",), "names": Names(fixed="run")},
@@ -68,7 +77,12 @@ ODD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", ODD)
 def test_unusual_dialects_obey_the_laws(kind: str) -> None:
-    dialect = Dialect("odd", section=("\n{calls}",), reasoning=("(({text}))\n",), **ODD[kind])
+    dialect = Dialect(
+        "odd",
+        writing=Writing(before_calls="\n", between_calls="\n"),
+        reasoning=("(({text}))\n",),
+        **ODD[kind],
+    )
     check_dialect(
         dialect, ["((Hm.))\nOk.\n@@call f(1)\n  - x := 1 ;\n@@end\n<script>x</script>"], examples=20
     )
@@ -79,7 +93,7 @@ def test_whitespace_before_a_parameter_is_ignored() -> None:
     written = "@@call f(1)\n  - x := 1 ;\n  - y := 2 ;\n@@end"
     for text in (written, written.replace("\n  ", "\n"), written.replace("\n  ", "\n\n    ")):
         assert parse(text, dialect).tool_calls[0].arguments == '{"x": "1", "y": "2"}'
-    assert render(dialect, parse(written, dialect)) == written
+    assert render(parse(written, dialect), dialect) == written
 
 
 def test_role_words_end_the_preceding_text() -> None:

@@ -26,7 +26,7 @@ def test_broken_closer_ends_reasoning(size: int, rest: str, content: str | None,
     for start in range(0, len(text), size):
         builder.feed(parser.feed(text[start : start + size]))
     builder.feed(parser.finish())
-    message = builder.message()
+    message = builder.message
     assert (message.reasoning, message.content) == ("thought", content)
     assert [call.name for call in message.tool_calls] == names
 

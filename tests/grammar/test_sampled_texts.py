@@ -12,6 +12,7 @@ import unspool
 from grammar_sampling import HARMLESS, Sampler
 from matchers import Llama, XGrammar, has_llama, has_xgrammar
 from unspool import Dialect, Message
+from unspool.dialects.parse_templates import template_text, text_around
 from unspool.grammar import Choice as ToolChoice
 from unspool.grammar import Start, grammar_for
 
@@ -85,9 +86,9 @@ def prompt_for(dialect: Dialect, start: Start) -> str | None:
         return None
     if dialect.frame is not None:
         route = next(route for route in dialect.frame.routes if route.into == start and route.header)
-        return dialect.frame.open[0] + route.header + dialect.frame.sep
+        return template_text(dialect.frame.open[0]) + route.header + dialect.frame.sep
     wrapper = dialect.reasoning[0] if start == "reasoning" else dialect.content[0]
-    return wrapper.lstrip("^").partition("{text}")[0]
+    return text_around(wrapper, "text")[0]
 
 
 def starts(dialect: Dialect) -> list[Start]:

@@ -56,6 +56,8 @@ def test_registry_lists_only_its_entries_and_resolves_dialects() -> None:
     assert registry["hermes"] == "theirs"
     assert registry.get("unspool_hermes") == "unspool_hermes is hermes"
     assert registry["unspool:hermes"] == "unspool:hermes is hermes"
+    assert registry["unspool:hermes"] is registry["unspool:hermes"]
+    assert list(registry) == ["hermes"]
     assert registry.get("unspool:nonsense") is None
     with pytest.raises(KeyError):
         registry["nonsense"]

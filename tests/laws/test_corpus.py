@@ -23,8 +23,8 @@ from unspool import (
     get_dialect,
     parse,
 )
-from unspool.dialects import Names
-from unspool.dialects.parse_templates import parse_template, split_at, split_marks
+from unspool.dialects import Names, Section
+from unspool.dialects.parse_templates import parse_template, split_at
 from unspool.events import FinishReason
 from unspool.models import from_response_template
 from unspool.stages import ReasoningSplitter
@@ -76,7 +76,7 @@ def dialect_of(vector: Vector) -> Dialect | None:
         return replace(
             registered_dialect,
             call=("{args}",),
-            section=("^{calls}",),
+            section=(Section("{calls}", only_at_start=True),),
             names=Names(fixed=vector.tool_choice["name"]),
         )
     return registered_dialect
@@ -114,7 +114,7 @@ def _prompt(vector: Vector, dialect: Dialect) -> str | None:
     templates = wrappers.get(vector.start, ())
     if not templates:
         return None
-    before, _, _ = split_at(parse_template(split_marks(templates[0])[1]), "text")
+    before, _, _ = split_at(parse_template(templates[0]), "text")
     return "".join(piece.text for piece in before)
 
 

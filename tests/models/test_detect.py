@@ -21,14 +21,14 @@ from unspool import Dialect, Message, Parser, SpecError, ToolCall, UsageError, g
 from unspool import parse as parse_output
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS
 from unspool._core.render.message import render
-from unspool.dialects import Envelope, IdFormat, Names, Values
+from unspool.dialects import Envelope, Habits, IdFormat, Section, Values, Wrapper, Writing
 from unspool.dialects._family_request_facts import RequestFacts, Thinking
 from unspool.dialects._registry import facts_of
 from unspool.dialects._validation import check_facts
 from unspool.models import detect_model, detect_server
 from unspool.models.convert.python_source import python_source
 from unspool.models.detection.detect_dialect import detect, detect_dialect
-from unspool.models.detection.infer_new_dialect import infer_dialect
+from unspool.models.detection.infer_dialect_from_template import infer_dialect
 from unspool.models.detection.probe_tools import TOOLS, RenderedTurn
 from unspool.models.detection.result import Detection
 from unspool.models.sources import Source, read_source
@@ -213,9 +213,9 @@ def test_unknown_templates_are_inferred(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "call", "section"),
     [
-        ("Qwen-Qwen3-0.6B", "<tool_call>\n{envelope}\n</tool_call>", "\n{calls}"),
-        ("unsloth-Apriel-1.5", "{envelope}", "\n<tool_calls>[{calls}]</tool_calls>"),
-        ("GLM-4.6", "<tool_call>{name}\n{params}</tool_call>", "\n{calls}"),
+        ("Qwen-Qwen3-0.6B", "<tool_call>\n{envelope}\n</tool_call>", "{calls}"),
+        ("unsloth-Apriel-1.5", "{envelope}", "<tool_calls>[{calls}]</tool_calls>"),
+        ("GLM-4.6", "<tool_call>{name}\n{params}</tool_call>", "{calls}"),
         (
             "deepseek-ai-DeepSeek-V3.1",
             "<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{args}<｜tool▁call▁end｜>",
@@ -231,6 +231,8 @@ def test_inferred_templates_belong_to_the_family(name: str, call: str, section: 
 
 
 # -- synthetic templates
+
+LINES = Writing(between_calls="\n")
 
 CHATML = """\
 {%- if tools %}<|im_start|>system
@@ -275,11 +277,16 @@ PARAMS = (
 SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
     "an object in tags": (
         each("<invoke>" + ENVELOPE + "</invoke>", LINE),
-        Dialect("x", call=("<invoke>{envelope}</invoke>",)),
+        Dialect("x", call=("<invoke>{envelope}</invoke>",), writing=LINES),
     ),
     "an array in tags": (
         LINE + "<calls>[" + each(ENVELOPE, ", ") + "]</calls>",
-        Dialect("x", section=("\n<calls>[{calls}]</calls>",), call=("{envelope}",), sep=(", ",)),
+        Dialect(
+            "x",
+            section=("<calls>[{calls}]</calls>",),
+            call=("{envelope}",),
+            writing=Writing(before_calls="\n", between_calls=", "),
+        ),
     ),
     "name and arguments between markers": (
         "<|calls|>" + each("<|name|>{{ f.name }}<|args|>{{ f.arguments | tojson }}<|done|>") + "<|/calls|>",
@@ -287,7 +294,6 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
             "x",
             section=("<|calls|>{calls}<|/calls|>",),
             call=("<|name|>{name}<|args|>{args}<|done|>",),
-            sep=("",),
         ),
     ),
     "ids and numbers": (
@@ -295,13 +301,14 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
         Dialect(
             "x",
             call=("<|call|>{id}<|{index}|>{name}<|args|>{args}<|end|>",),
-            sep=("",),
-            names=Names(first_index=1),
+            habits=Habits(first_index=1),
         ),
     ),
     "parameters in tags": (
         each("<run f={{ f.name }}>" + PARAMS + "</run>", LINE),
-        Dialect("x", call=("<run f={name}>{params}</run>",), param=("<p k={key}>{value}</p>",)),
+        Dialect(
+            "x", call=("<run f={name}>{params}</run>",), param=("<p k={key}>{value}</p>",), writing=LINES
+        ),
     ),
     "parameters with types": (
         each(
@@ -312,7 +319,6 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
         Dialect(
             "x",
             call=('<do name="{name}">{params}</do>',),
-            sep=("",),
             param=('<arg key="{key}" string="{string}">{value}</arg>',),
         ),
     ),
@@ -324,7 +330,13 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
             ", ",
         )
         + "]</py>",
-        Dialect("x", section=("<py>[{calls}]</py>",), call=("{name}{args}",), sep=(", ",), args="python"),
+        Dialect(
+            "x",
+            section=("<py>[{calls}]</py>",),
+            call=("{name}{args}",),
+            writing=Writing(between_calls=", "),
+            args="python",
+        ),
     ),
     "other keys": (
         "<act>" + each('{"fn": "{{ f.name }}", "with": {{ f.arguments | tojson }}}', ";") + "</act>",
@@ -332,7 +344,7 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
             "x",
             section=("<act>{calls}</act>",),
             call=("{envelope}",),
-            sep=(";",),
+            writing=Writing(between_calls=";"),
             envelope=Envelope(name_keys=("fn", "name"), args_keys=("with", "arguments", "parameters")),
         ),
     ),
@@ -342,7 +354,7 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
             "x",
             section=("<act>[{calls}]</act>",),
             call=("{envelope}",),
-            sep=(", ",),
+            writing=Writing(between_calls=", "),
             envelope=Envelope(keyed=True),
         ),
     ),
@@ -406,7 +418,7 @@ def test_inference_recovers_our_own_dialects(name: str) -> None:
     def write(message: Message) -> RenderedTurn:
         for variant in (message, replace(message, reasoning=None)):
             try:
-                return RenderedTurn("", render(dialect, variant), "")
+                return RenderedTurn("", render(variant, dialect), "")
             except UsageError:
                 continue
         return RenderedTurn("", "", "")
@@ -415,7 +427,7 @@ def test_inference_recovers_our_own_dialects(name: str) -> None:
     assert (inference is None) == (name in NEVER_INFERRED)
     if inference is not None:
         message = Message(tool_calls=EXAMPLE.tool_calls)
-        text = render(dialect, message)
+        text = render(message, dialect)
         read = parse_output(text, inference.dialect, tools=EXAMPLE_TOOLS)
         assert [call.name for call in read.tool_calls] == ["get_weather", "now"]
         assert json.loads(read.tool_calls[0].arguments) == {"city": "Paris", "days": 3}
@@ -424,7 +436,10 @@ def test_inference_recovers_our_own_dialects(name: str) -> None:
 
 def evaluated(source: str) -> object:
     """Evaluate a pasted declaration."""
-    words = (Dialect, Envelope, IdFormat, Names, RequestFacts, Thinking, Values)
+    words = (
+        *(Dialect, Envelope, Habits, IdFormat, RequestFacts, Section, Thinking, Values, Wrapper),
+        Writing,
+    )
     names: dict[str, object] = {word.__name__: word for word in words}
     exec(source, names)  # noqa: S102 - our own
     return names["INFERRED"]
@@ -432,16 +447,14 @@ def evaluated(source: str) -> object:
 
 def test_printed_declaration_omits_defaults() -> None:
     dialect = Dialect(
-        "my-model", call=("<c a='1'>\n{envelope}</c>",), sep=("",), envelope=Envelope(keyed=True)
+        "my-model", call=("<c a='1'>\n{envelope}</c>",), writing=LINES, envelope=Envelope(keyed=True)
     )
     assert python_source(dialect) == (
         "MY_MODEL = Dialect(\n"
         '    name="my-model",\n'
         "    call=(\"<c a='1'>\\n{envelope}</c>\",),\n"
-        '    sep=("",),\n'
-        "    envelope=Envelope(\n"
-        "        keyed=True,\n"
-        "    ),\n"
+        "    envelope=Envelope(keyed=True),\n"
+        '    writing=Writing(between_calls="\\n"),\n'
         ")"
     )
     for registered in list_dialects():

@@ -407,7 +407,7 @@ def test_detect_prints_a_declaration(make: Make, capsys: pytest.CaptureFixture[s
     assert main(["detect", str(make(chatml(SYNTHETIC["an array in tags"][0])))]) == 0
     page = capsys.readouterr().out
     assert "**Warning**: this dialect was inferred" in page
-    assert 'section=("\\n<calls>[{calls}]</calls>",),' in page
+    assert 'section=("<calls>[{calls}]</calls>",),' in page
 
 
 def test_detect_reports_missing_calls(make: Make, capsys: pytest.CaptureFixture[str]) -> None:

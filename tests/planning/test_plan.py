@@ -86,7 +86,7 @@ def message(parser: Parser, chunks: Iterable[str]) -> Message:
     for chunk in chunks:
         fold.feed(parser.feed(chunk))
     fold.feed(parser.finish("stop"))
-    return fold.message()
+    return fold.message
 
 
 def calls(message: Message) -> list[tuple[str, Any]]:
@@ -650,7 +650,7 @@ def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_too
     kwargs: dict[str, Any] = dict(guessed.chat_template_kwargs)
     prompt = template.render(history, TOOLS, **kwargs)
     decided = guessed.with_prompt(prompt)
-    if thinking.caution and on is False and decided.reasoning:
+    if thinking.habits.caution and on is False and decided.reasoning:
         assert decided.start == "reasoning"  # the template has no switch, so the plan follows the prompt
         return
     assert decided.start == guessed.start
@@ -785,7 +785,7 @@ def test_guided_json_has_a_schema() -> None:
 
 def test_mistral_needs_the_vocabulary_for_its_grammar() -> None:
     forced = ask(tools=TOOLS, tool_choice="required")
-    with pytest.raises(UsageError, match=r"pass tokenizer=, or name mistral_v11 or mistral_v3"):
+    with pytest.raises(UsageError, match=r"pass tokenizer=, or the dialect mistral_v11 or mistral_v3"):
         plan("mistral", forced)
     v11 = tokenizer(special=("[TOOL_CALLS]", "[ARGS]"))
     decided = plan("mistral", forced, tokenizer=v11)
@@ -975,7 +975,7 @@ def test_choices_are_independent() -> None:
         other.feed(second.feed(b))
     one.feed(first.finish())
     other.feed(second.finish())
-    assert (one.message().content, other.message().content) == ("a", "<this>b")
+    assert (one.message.content, other.message.content) == ("a", "<this>b")
 
 
 def test_ids_are_stripped_too() -> None:
@@ -986,7 +986,7 @@ def test_ids_are_stripped_too() -> None:
         for id in vocabulary.encode("<think>né", add_special_tokens=False).ids:
             fold.feed(parser.feed_tokens([id]))
         fold.feed(parser.finish())
-        assert fold.message().content == "né"
+        assert fold.message.content == "né"
 
 
 def test_text_with_ids_passes_the_same_stages() -> None:
@@ -1006,7 +1006,7 @@ def test_text_with_ids_passes_the_same_stages() -> None:
                 fold.feed(parser.feed_decoded(so_far[shown:], [id]) if decoded else parser.feed_tokens([id]))
                 shown = max(shown, len(so_far))
             fold.feed(parser.finish("stop"))
-            messages.append(fold.message())
+            messages.append(fold.message)
         assert messages[0] == messages[1]
 
 
@@ -1018,7 +1018,7 @@ def test_text_cut_by_a_stop_string_stays_cut() -> None:
     fold = parser.fold()
     fold.feed(parser.feed_decoded("", vocabulary.encode("<thi", add_special_tokens=False).ids))
     fold.feed(parser.finish("stop"))
-    assert (fold.message().reasoning, fold.message().content) == (None, None)
+    assert (fold.message.reasoning, fold.message.content) == (None, None)
 
 
 # --- other request options
@@ -1049,7 +1049,7 @@ def test_ids_and_guided_json_combine() -> None:
                 at = assert_span(event, at, text)
             fold.feed(events)
             assert at == len(text)
-            message_ = fold.message()
+            message_ = fold.message
             assert calls(message_) == ([("f", {"a": 1})] if two in text else [])
             assert (message_.reasoning or "").strip() == (reasoning or "").strip()
     with pytest.raises(UsageError, match="this parser has a tokenizer"):
@@ -1228,7 +1228,12 @@ BLANK: dict[str, Any] = {}
         ("glm47", ask(), {"prompt": "[gMASK]<sop><|user|>"}, "ends a turn of glm47"),
         # Missing tokenizers.
         ("hermes", ask(), {"prompt": [1, 2, 3]}, "pass the model's tokenizer"),
-        ("hy_v4", ask(tools=TOOLS, tool_choice="required"), {}, "pass tokenizer=, or name hy_v4:opensource"),
+        (
+            "hy_v4",
+            ask(tools=TOOLS, tool_choice="required"),
+            {},
+            "pass tokenizer=, or the dialect hy_v4:opensource",
+        ),
         # Other usage errors.
         ("hermes", [], {}, "request is a list"),
         ("hermes", ask(), {"prompt": 7}, "prompt is a int"),

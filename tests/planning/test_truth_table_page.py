@@ -58,7 +58,7 @@ REQUIRED = [f.name for f in dataclasses.fields(RequestFacts) if f.default is dat
 
 
 def test_deciding_cells_have_no_default() -> None:
-    assert REQUIRED == ["calls_special", "forced", "eos", "thinking"]
+    assert REQUIRED == ["calls_special", "forced", "thinking"]  # eos follows from stop
     required = [f.name for f in dataclasses.fields(Thinking) if f.default is dataclasses.MISSING]
     assert required == ["special", "default", "switches", "seed", "after_tool", "when_off", "strip"]
 
@@ -103,7 +103,10 @@ def test_facts_can_be_shared_by_name() -> None:
         (replace(get_dialect("hermes"), call=()), "write calls_special=None"),
         (replace(get_dialect("hermes"), reasoning=()), "it has no reasoning: .*llama3_json"),
         (replace(get_dialect("glm47"), reasoning=("<thought>{text}</thought>",)), "opens none"),
-        (replace(get_dialect("inkling"), prompt=Prompt()), r"add prompt=Prompt\(start=\.\.\.\)"),
+        (
+            replace(get_dialect("harmony"), prompt=Prompt()),
+            r"add prompt=Prompt\(ends=\(\.\.\.\), opens_message=True\)",
+        ),
     ],
 )
 def test_row_that_contradicts_its_dialect_is_refused(dialect: Dialect, wrong: str) -> None:

@@ -83,8 +83,8 @@ folding = parser.fold()
 for character in {OUTPUT!r}:
     folding.feed(parser.feed(character))
 folding.feed(parser.finish())
-message = folding.message()
-again = unspool.parse(unspool.render("parrot", message), "parrot")
+message = folding.message
+again = unspool.parse(unspool.render(message, "parrot"), "parrot")
 assert (again.reasoning, again.content) == (message.reasoning, message.content) == ("Hm.", "Hello!")
 assert [call.arguments for call in again.tool_calls] == ['{{"n": 1}}']
 """,
@@ -100,6 +100,25 @@ def test_installed_dialect_is_known_to_the_cli(installed: Path) -> None:
     assert json.loads(parsed.stdout)["tool_calls"][0]["name"] == "get_cracker"
     shown = execute(["-m", "unspool", "demo", "parrot"], installed)
     assert '  call       get_weather {"city": "Oslo", "days": 3}\n' in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "call"),
+    [
+        ("magpie", "Look!\n@@calls\nsteal get_worm [\n  - depth: 3;\n]\n@@end", "get_worm"),
+        ("tawny_owl", ' to=catch<|says|>{"prey": "mouse"}<|end|>', "catch"),
+    ],
+)
+def test_all_dialects_of_a_package_are_installed(name: str, text: str, call: str, installed: Path) -> None:
+    parsed = execute(["-m", "unspool", "parse", "--dialect", name], installed, text)
+    assert [each["name"] for each in json.loads(parsed.stdout)["tool_calls"]] == [call], parsed.stderr
+    planned = python(f"import unspool; print(unspool.plan({name!r}, {{}}).start)", installed)
+    assert planned.stdout.strip(), planned.stderr
+
+
+def test_own_tests_of_the_package_pass(installed: Path) -> None:
+    done = execute(["-m", "pytest", "-q", "-p", "no:cacheprovider", str(PLUGIN / "tests")], installed)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_name_is_unknown_without_the_package() -> None:

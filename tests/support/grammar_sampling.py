@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 
 from unspool import Dialect
-from unspool.dialects.parse_templates import Placeholder, parse_template
+from unspool.dialects.list_templates_and_markers import dialect_literals
 from unspool.grammar._named_rules import Rules
 from unspool.grammar._nodes import (
     AnyText,
@@ -216,23 +216,6 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
 
 def markup(dialect: Dialect) -> list[str]:
     """Return all literals of a dialect, and some tool names."""
-    templates = [
-        *dialect.call,
-        *dialect.section,
-        *dialect.param,
-        *dialect.reasoning,
-        *dialect.content,
-        *dialect.drop,
-        *dialect.stop,
-        *(dialect.frame.open if dialect.frame else ()),
-        *(dialect.frame.ends if dialect.frame else ()),
-        *((dialect.frame.sep,) if dialect.frame else ()),
-    ]
     words = ["query", "get_time", '"', "{}", "[]", "\n", "search_places", "<think>", "</think>"]
-    for template in templates:
-        words += [
-            piece.text
-            for piece in parse_template(template.lstrip("^?"))
-            if not isinstance(piece, Placeholder)
-        ]
+    words += dialect_literals(dialect)
     return sorted(set(words) - {""})

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unspool import Dialect, Policies, list_dialects
-from unspool.dialects import Names
+from unspool.dialects import Names, Section
+from unspool.dialects.parse_templates import template_text
 from unspool.events import FinishReason
 
 IDS = {
@@ -93,11 +94,18 @@ def tool(name: str, /, **parameters: object) -> dict[str, Any]:
 
 def named(name: str) -> Dialect:
     """Return the dialect of guided output for a named function: nothing but its arguments."""
-    return Dialect(f"named_{name}", call=("{args}",), section=("^{calls}",), names=Names(fixed=name))
+    return Dialect(
+        f"named_{name}",
+        call=("{args}",),
+        section=(Section("{calls}", only_at_start=True),),
+        names=Names(fixed=name),
+    )
 
 
 THINKERS = [
-    dialect.name for dialect in list_dialects() if dialect.reasoning[:1] and "<think>" in dialect.reasoning[0]
+    dialect.name
+    for dialect in list_dialects()
+    if dialect.reasoning[:1] and "<think>" in template_text(dialect.reasoning[0])
 ]
 """Dialects with reasoning in <think> tags."""
 

@@ -7,10 +7,12 @@ always up to date.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from ..dialects._control_token_pattern import is_control_token
 from ..dialects._registry import find
+from ..dialects.parse_templates import template_text
 from .compile_cache import compiled_dialect
 from .compiler.compiled_dialect import CompiledDialect
 from .compiler.match_program_types import (
@@ -29,7 +31,8 @@ from .render.example_output import example
 from .scan.character_runs import BOUND
 
 if TYPE_CHECKING:
-    from ..dialects._declaration import Dialect
+    from ..dialects._declaration import Dialect, Route
+    from ..dialects._placed_templates import Section, Wrapper
 
 
 def explain(dialect: str | Dialect) -> str:
@@ -112,13 +115,13 @@ class _Explanation:
         yield ""
         yield "## Templates"
         yield ""
-        for field in ("reasoning", "content", "section", "call", "param", "sep", "drop", "stop"):
-            templates: tuple[str, ...] = getattr(dialect, field)
+        for field in ("reasoning", "content", "section", "call", "param", "separators", "drop", "stop"):
+            templates: tuple[str | Section | Wrapper, ...] = getattr(dialect, field)
             if templates:
-                yield f"- {field}: " + ", ".join(f"`{_visible(template)}`" for template in templates)
+                yield f"- {field}: " + ", ".join(map(_described, templates))
         if dialect.frame is not None:
             for route in dialect.frame.routes:
-                yield f"- message with `{route.when or 'any header'}`: {route.into}"
+                yield f"- message with `{_conditions(route) or 'any header'}`: {route.into}"
         yield ""
         yield "## Hold-back"
         yield ""
@@ -146,7 +149,8 @@ class _Explanation:
             yield from self.edges(_BODIES[into], state)
         if self.dialect.frame is not None:
             for route in self.dialect.frame.routes:
-                yield f"    header --> {_BODIES.get(route.into, 'call')}: {route.when or 'anything else'}"
+                target = _BODIES.get(route.into, "call")
+                yield f"    header --> {target}: {_conditions(route) or 'anything else'}"
         if self.compiled.forms.calls or self.compiled.frame is not None:
             yield "    call --> arguments: name known"
             yield "    arguments --> after_call: complete"
@@ -184,6 +188,19 @@ _TARGETS = {
     CLOSE_PARAM: "",
 }
 _BODIES = {"reasoning": "reasoning", "content": "message", "drop": "dropped", "{calls}": "calls"}
+
+
+def _conditions(route: Route) -> str:
+    return " ".join(f"{field}={value}" for field, value in route.when.items())
+
+
+def _described(template: str | Section | Wrapper) -> str:
+    """Return a template, and the fields that say where it is accepted."""
+    shown = f"`{_visible(template_text(template))}`"
+    if isinstance(template, str):
+        return shown
+    rules = [each.name for each in fields(template) if getattr(template, each.name) is True]
+    return f"{shown} ({', '.join(rules)})" if rules else shown
 
 
 def _visible(text: str) -> str:

@@ -71,6 +71,7 @@ class Ledger:
         "_last_call",
         "_last_text",
         "_raw",
+        "_reports_late_ids",
         "_set_aside",
         "_set_aside_length",
         "buffer",
@@ -81,11 +82,12 @@ class Ledger:
         "silent_channel",
     )
 
-    def __init__(self, *, base: int, keep_raw: bool) -> None:
+    def __init__(self, *, base: int, keep_raw: bool, reports_late_ids: bool = True) -> None:
         """Create an empty ledger.
 
         :param base: the offset of the first input character; below 0 if it belongs to the prompt.
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
+        :param reports_late_ids: emit a diagnostic if the id of a call follows the arguments.
         """
         self.buffer = ""
         """Input that was read.  Events already account for the part before ``position``."""
@@ -94,6 +96,7 @@ class Ledger:
         self.cut_short = False
         """True once the input has ended because generation was stopped, not because the model finished."""
         self._base: i64 = base
+        self._reports_late_ids: Final = reports_late_ids
         self._events: list[Event] = []
         self._last_text = ""  # text directly before `position`; empty after markup
         self._set_aside: list[str] = []
@@ -374,7 +377,7 @@ class Ledger:
 
         A diagnostic in the middle of the arguments would prevent ``normalise`` from joining the arguments.
         """
-        if self.silent_channel is None:
+        if self.silent_channel is None and (self._reports_late_ids or kind != "late_id"):
             at = max(self._base + at, 0)
             self._deferred.append(Diagnostic(kind, detail, at, at))
 

@@ -47,6 +47,7 @@ first fast path, prose takes 3.1 times as long in the interpreter.  Without the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -82,6 +83,11 @@ _STRAY_KINDS: Final[dict[str, MarkupKind]] = {
     "text": "dropped",
 }
 _QUOTES: Final = frozenset("\"'`")
+_INVENTED_CLOSER: Final = re.compile(
+    r"</(?=[\w:.-]*(?:tool|function|invo[kc]|call))[\w:.-]{1,60}>", re.IGNORECASE
+)
+"""Closing tag that is about calls.  Directly after a call, it belongs to a format that the model made up."""
+_INVENTED_CLOSER_BEGINS: Final = re.compile(r"(?:<(?:/[\w:.-]{0,60})?)?\Z")
 # Return values of `_read_marker` and `_match_at`.
 _IS_TEXT: Final = -1
 _NEEDS_MORE: Final = 0
@@ -97,8 +103,10 @@ class Machine:
     """State machine that reads one output."""
 
     __slots__ = (
+        "_after_call",
         "_between_calls",
         "_call",
+        "_call_ends_reasoning",
         "_call_seen",
         "_checks_names",
         "_compiled",
@@ -115,6 +123,7 @@ class Machine:
         "_null_calls",
         "_outer_state",
         "_policies",
+        "_quotation",
         "_reasoning_closed",
         "_remove_calls",
         "_repair",
@@ -155,11 +164,19 @@ class Machine:
         self._declared_only: Final = policies.unknown_tool == "text" and tools.known
         self._drops_unknown: Final = policies.unknown_tool == "drop" and tools.declared
         self._checks_names: Final = tools.declared
-        self._null_calls: Final = compiled.dialect.names.null_calls
+        self._null_calls: Final = compiled.dialect.habits.null_calls
         self._remove_calls: Final = remove_calls
-        self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
+        id_format = compiled.dialect.id_format
+        # Families with ids of their own write them last in healthy calls, which need no diagnostic.  Only the
+        # stage that waits for the whole call needs it, because the diagnostic contains the id.
+        reports_late_ids = policies.commit == "call" or id_format.native_length is None
+        self.ledger: Final = Ledger(
+            base=base,
+            keep_raw=keep_raw or bool(compiled.repetitions),
+            reports_late_ids=reports_late_ids,
+        )
         """Input buffer, and the events that account for the input."""
-        self._ids: Final = CallIds(compiled.dialect.id_format, new_id, native=policies.call_ids == "native")
+        self._ids: Final = CallIds(id_format, new_id, native=policies.call_ids == "native")
         # Fast path of the next feed: arguments for `_fast_codec`, or text of `_fast_channel` that contains
         # none of `_fast_markers`.
         self._fast_channel: Channel | None = None
@@ -189,6 +206,10 @@ class Machine:
         self._section_text = ""
         self._repetitions: list[str] = []
         self._call_seen = False
+        # Quotation mark in front of a marker that has changed; empty after the quotation has ended.
+        self._quotation = ""
+        self._call_ends_reasoning = False  # the marker of the last call also ends reasoning
+        self._after_call = False  # nothing but whitespace and closing tags has followed the last call
 
     # -- properties of the current state
 
@@ -198,7 +219,7 @@ class Machine:
         if self._call is not None:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
-        in_section = self._between_calls or self._repetitions
+        in_section = self._between_calls or self._repetitions or self._after_call
         # The buffer may contain a complete marker although there is no matcher, because the machine may need
         # more characters before it creates a matcher.
         if self._matcher is not None or (
@@ -222,7 +243,7 @@ class Machine:
         matcher = self._matcher
         if matcher is not None:
             return None if matcher.envelope is not None and matcher.envelope.awaits_name else 2 * BOUND
-        if self._call is None and not self._between_calls and not self._repetitions:
+        if self._call is None and not (self._between_calls or self._repetitions or self._after_call):
             longest = self._state.markers.longest
             return longest if len(self.ledger.buffer) <= longest else longest + LOOKAHEAD
         return 2 * BOUND
@@ -385,7 +406,8 @@ class Machine:
         ledger = self.ledger
         ledger.end_input(reason)
         self._read(final=True)
-        if self._state.channel == "reasoning" and not self._state.body:
+        ended_by_call = self._after_call and self._call_ends_reasoning
+        if self._state.channel == "reasoning" and not (self._state.body or ended_by_call):
             ledger.diagnose("unclosed_reasoning", "the input ended inside reasoning")
         ledger.emit_finish(reason)
         return ledger.end_feed()
@@ -420,6 +442,8 @@ class Machine:
                 going = self._read_repetition(final)
             elif self._between_calls:
                 going = self._read_between_calls(final)
+            elif self._after_call:
+                going = self._read_after_call(final)
             else:
                 going = self._read_text(self.ledger.position, final)
         self._choose_fast_path()
@@ -431,7 +455,9 @@ class Machine:
         self._fast_channel = None
         state = self._state
         # The first visible text changes the state, so it must not take the fast path.
-        is_text = call is None and self._matcher is None and not (self._between_calls or self._repetitions)
+        in_section = self._between_calls or self._repetitions or self._after_call
+        is_text = call is None and self._matcher is None and not in_section
+        is_text = is_text and not self._quotation  # `_show_text` looks for the end of the quotation
         if is_text and (self._has_visible_text or state.channel == "reasoning"):
             self._fast_channel = state.channel
             self._fast_markers = state.markers
@@ -499,6 +525,8 @@ class Machine:
             return
         channel = self._state.channel
         text = self.ledger.emit_text(channel, end)
+        if self._quotation and self._quotation in text:
+            self._quotation = ""
         if not self._has_visible_text and channel == "content" and not text.isspace():
             self._note_visible_text()
 
@@ -535,9 +563,10 @@ class Machine:
             self._text_closers.discard(literal)
             return _IS_TEXT
         before = ledger.buffer[at - 1] if at > ledger.position else ledger.last_character
-        quoted = before in _QUOTES and not entry.is_control
+        after_quote = before in _QUOTES
+        quoted = after_quote and not entry.is_control
         if entry.programs and not (entry.starts_with_dropped and self._removes_stray(entry, quoted)):
-            answer = self._match_at(entry, at, quoted, final)
+            answer = self._match_at(entry, at, quoted, after_quote, final)
             if answer != _IS_TEXT:
                 return answer
         if entry.stray and self._removes_stray(entry, quoted):
@@ -550,7 +579,7 @@ class Machine:
     def _content_state(self) -> TextState:
         return self._states.content if self._has_visible_text else self._states.fresh
 
-    def _match_at(self, entry: Entry, at: int, quoted: bool, final: bool) -> int:
+    def _match_at(self, entry: Entry, at: int, quoted: bool, after_quote: bool, final: bool) -> int:
         """Find out whether a call or other markup begins at the marker at index ``at``; if so, start it.
 
         First, the programs that are not allowed at this position are ruled out.  Then ``quick_match`` uses
@@ -563,13 +592,17 @@ class Machine:
             programs = entry.mid_line_programs
             if self._state.channel == "content":
                 self._text_closers |= entry.reasoning_closers
-        if quoted or entry.anchored:
+        if entry.has_slips and after_quote and not self._quotation:
+            self._show_text(at)
+            self._quotation = ledger.last_character
+        if after_quote or entry.anchored or (self._quotation and entry.has_slips):
             at_start = (
                 self._state.fresh
                 and not self._has_visible_text
                 and not ledger.buffer[ledger.position : at].strip()
             )
-            programs = [program for program in programs if program.fits(at_start, quoted)]
+            in_quotes = after_quote or bool(self._quotation)
+            programs = [program for program in programs if program.fits(at_start, quoted, in_quotes)]
         end = at + len(entry.literal)
         unescape = self._compiled.unescape
         answer = entry.quick_match(ledger.buffer[end : end + LOOKAHEAD], unescape) if programs else FAIL
@@ -649,6 +682,9 @@ class Machine:
             if answer == NEED_MORE:
                 if not cut:
                     return NEED_MORE
+                if matcher.program.has_text:  # the text is no marker, so it must not be removed
+                    matcher.reject()
+                    continue
                 answer = matcher.cut_off(ledger.buffer, at)
             if answer == RESTART:
                 ledger.restore()
@@ -703,7 +739,10 @@ class Machine:
         matcher.name, matcher.native_id = self._compiled.names.refine(name, tools)
         if tools.declares(matcher.name):
             return True
-        if program.declared or (matcher.envelope is not None and matcher.envelope.only_named):
+        envelope = matcher.envelope
+        if program.declared or (envelope is not None and envelope.only_named):
+            return False
+        if envelope is not None and envelope.is_like_tool and tools.known:
             return False
         return not (program.free_name and not tools.could_be(matcher.name))
 
@@ -919,10 +958,15 @@ class Machine:
                 self.ledger.diagnose("unknown_tool", name)
             self._show_call_as_text(program)
         owner = self._compiled.owner_of(form)
-        if owner is not self._compiled:
+        if program.slip:
+            self.ledger.diagnose("slip", program.slip)
+        if program.has_text:
+            self._show_text_before_call(matcher, form)
+        if owner.dialect is not self._compiled.dialect:
             self.ledger.diagnose("other_family_call", owner.dialect.name)
         if form.unnamed:
             self.ledger.diagnose("unnamed_call", self._name_in_head(matcher))
+        self._call_ends_reasoning = form.begins_message
         opened = section if self._section is not section else None
         if opened is not None:
             self._section_text = ""
@@ -950,6 +994,15 @@ class Machine:
         elif form.payload:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)
+
+    def _show_text_before_call(self, matcher: Matcher, form: CallForm) -> None:
+        """Emit the text between the opening marker of a section and its first call."""
+        ledger = self.ledger
+        start = ledger.position
+        at = ledger.buffer.index(form.opener, start + len(matcher.program.trigger))
+        ledger.emit_markup("call", len(matcher.program.trigger))
+        self._show_text(at)
+        matcher.skip(at - start)
 
     def _name_span(self, name: str, matcher: Matcher) -> tuple[int, int]:
         """Return the start and end of the name in the matched text; an empty span if there is no name."""
@@ -1001,7 +1054,7 @@ class Machine:
     def _next_programs(self) -> list[Program]:
         """Programs for everything that may follow a call in the open section."""
         section = self._section
-        return [] if section is None else self._compiled.programs.next_in_section[section]
+        return [] if section is None else self._compiled.programs_of(section).next_in_section[section]
 
     def _open_call(
         self,
@@ -1019,7 +1072,7 @@ class Machine:
         if self._section is None:
             resync = self._compiled.follow.resync
         else:
-            resync = self._compiled.programs.resync[self._section]
+            resync = self._compiled.programs_of(self._section).resync[self._section]
         self._call = OpenCall(
             self.ledger,
             form,
@@ -1052,6 +1105,7 @@ class Machine:
         if call.closes_section:
             self._section = None
         self._between_calls = self._section is not None and bool(self._next_programs)
+        self._after_call = call.frame is None and not self.ledger.call_is_silent
 
     # -- sections
 
@@ -1136,6 +1190,27 @@ class Machine:
             ledger.emit_markup("dropped", after - ledger.position + length)
         else:
             self._repetitions = []
+        return True
+
+    def _read_after_call(self, final: bool) -> bool:
+        """Remove closing tags of no dialect, such as ``</function_invocation>``, directly after a call."""
+        ledger = self.ledger
+        buffer = ledger.buffer
+        after = skip_whitespace(buffer, ledger.position)
+        if after == len(buffer):
+            if final:
+                self._show_text(after)
+            if final or after - ledger.position <= BOUND:
+                return False
+        elif buffer[after] == "<" and not self._state.markers.literal_at(buffer, after):
+            match = _INVENTED_CLOSER.match(buffer, after)
+            if match is not None:
+                ledger.diagnose("stray_closer", match.group())
+                ledger.emit_markup("call", match.end() - ledger.position)
+                return True
+            if not final and _INVENTED_CLOSER_BEGINS.match(buffer, after):
+                return False
+        self._after_call = False
         return True
 
     def _leave_section(self) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..dialects._control_token_pattern import CONTROL_TOKEN
+from ..dialects.list_templates_and_markers import turn_markers
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Text
 from ..policies import DEFAULTS
@@ -92,7 +93,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
     Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
-    if dialect.prompt.echo:
+    if dialect.habits.echo:
         return "content"  # the output begins with a copy of text from the prompt
     compiled = compiled_dialect(dialect)
     machine = Machine(
@@ -183,7 +184,7 @@ def _last_format_marker(text: str, compiled: CompiledDialect) -> str:
             break
         first = literal
         start = end - len(literal)
-        if literal in compiled.dialect.prompt.turn:
+        if literal in turn_markers(compiled.dialect):
             break  # text before this marker belongs to the previous message
         end = len(text[:start].rstrip())
     if not first:
@@ -243,7 +244,7 @@ def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
         at = text.rfind(marker)
         if at >= 0:
             # The marker that begins a turn may also open reasoning or content, so it is part of the turn.
-            is_opener = marker in compiled.dialect.prompt.turn and marker in prompt.markers.literals
+            is_opener = marker in turn_markers(compiled.dialect) and marker in prompt.markers.literals
             boundary = max(boundary, at if is_opener else at + len(marker))
     first, _ = prompt.markers.seek(text, boundary, True)
     begin = skip_whitespace(text, boundary)
@@ -295,7 +296,7 @@ def _last_message(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
             start, opener = at, literal
     rest = text[start + len(opener) :]
     tokens = (match.group() for match in CONTROL_TOKEN.finditer(rest))
-    is_finished = any(marker in rest for marker in (*dialect.stop, *dialect.prompt.turn)) or any(
+    is_finished = any(marker in rest for marker in (*dialect.stop, *turn_markers(dialect))) or any(
         not compiled.prompt.knows(token) for token in tokens
     )
     return is_complete, "" if is_finished else opener + rest

@@ -40,6 +40,15 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "dialects": (
         Example("unspool dialects", "list all dialects and their models"),
         Example("unspool dialects qwen3", "list the dialects of Qwen3 models"),
+        Example("unspool dialects infer outputs.jsonl", "declare a new format from outputs"),
+    ),
+    "dialects list": (Example("unspool dialects list qwen3", "list the dialects of Qwen3 models"),),
+    "dialects infer": (
+        Example("unspool dialects infer outputs.jsonl", "print a declaration, and proof per output"),
+        Example(
+            "unspool dialects infer outputs.jsonl --template chat_template.jinja --name mine",
+            "use the model's chat template, too",
+        ),
     ),
     "explain": (
         Example("unspool explain kimi_k2", "show the format of a dialect"),
@@ -123,6 +132,9 @@ def front_page() -> str:
 class CommandParser(argparse.ArgumentParser):
     """Argument parser whose error messages have one line and suggest a fix."""
 
+    default_command = ""
+    """Subcommand to run if the arguments name none."""
+
     def format_help(self) -> str:
         """Return the front page for ``unspool --help``, or argparse's help for a subcommand."""
         return super().format_help() if " " in self.prog else front_page()
@@ -136,6 +148,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments; for an unknown option, print an error that suggests similar options."""
+        if self.default_command and args is not None:
+            args = self._with_command(list(args))
         found, rest = super().parse_known_args(args, namespace)
         if rest and rest[0].startswith("-"):
             self.error(
@@ -144,6 +158,12 @@ class CommandParser(argparse.ArgumentParser):
         if rest:
             self.error(f"unexpected argument: {rest[0]}")
         return found, rest
+
+    def _with_command(self, args: list[str]) -> list[str]:
+        """Return the arguments with the default command in front, if they name no other command."""
+        actions = [a for a in self._actions if isinstance(a, argparse._SubParsersAction)]  # noqa: SLF001
+        known = {"-h", "--help", *(name for action in actions for name in action.choices)}
+        return args if args and args[0] in known else [self.default_command, *args]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001

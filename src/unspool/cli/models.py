@@ -12,11 +12,13 @@ from .._core.explain_dialect import explain, hold_back, kind, markers
 from .._core.terminal_escaping import visible
 from ..dialects import Dialect, list_dialects
 from ..errors import UnknownDialect
+from . import infer_dialect
 from .help import CommandParser
 from .output import print_page, print_rows, terminal, to_json
 
 _SOURCE = (
-    "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, or - for stdin"
+    "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, "
+    "a running server's URL, or - for stdin"
 )
 
 
@@ -32,15 +34,19 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
 
-    dialects = commands.add_parser("dialects", description=_dialects.__doc__)
-    dialects.add_argument(
+    dialects = commands.add_parser("dialects", description="List dialects, or infer a new one.")
+    dialects.default_command = "list"
+    actions = dialects.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    listed = actions.add_parser("list", help="list dialects (default)", description=_dialects.__doc__)
+    listed.add_argument(
         "model",
         nargs="?",
         metavar="NAME",
         help="model name or its beginning; show only the dialects of matching models",
     )
-    dialects.add_argument("--json", action="store_true", help="print JSON")
-    dialects.set_defaults(run=_dialects)
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(run=_dialects)
+    infer_dialect.add_command(actions)
 
     explained = commands.add_parser("explain", description=_explain.__doc__)
     explained.add_argument("dialect", metavar="DIALECT", help="name or alias of a dialect, or a model's name")

@@ -41,7 +41,7 @@ def add_arguments(parse: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Parse an output and print it as a JSON message. With --events, print each event as it arrives."""
-    tools = None if options.tools is None else _read_tools(options.tools)
+    tools = None if options.tools is None else read_tools(options.tools)
     parser = Parser(
         options.dialect,
         tools=tools,
@@ -59,13 +59,13 @@ def run(options: argparse.Namespace) -> int:
     if options.events:
         _print_events(events)
     builder.feed(events)
-    message = builder.message()
+    message = builder.message
     if not options.events:
         print(to_json(_flat(message), indent=2))
     return 0
 
 
-def _read_tools(name: str) -> Tools:
+def read_tools(name: str) -> Tools:
     """Read a list of tools from a JSON file."""
     text = "".join(_read(name))
     try:

@@ -11,7 +11,19 @@ from .._lazy_names import lazy_names
 if TYPE_CHECKING:
     from .._core.explain_dialect import explain, state_diagram
     from ._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
-    from ._declaration import Dialect, Envelope, Family, Frame, Names, Notation, Prompt, Route, Values
+    from ._declaration import (
+        Dialect,
+        Envelope,
+        Family,
+        Frame,
+        Habits,
+        Names,
+        Notation,
+        Prompt,
+        Route,
+        Values,
+        Writing,
+    )
     from ._dialect_json import dialect_from_json, dialect_schema, dialect_to_json
     from ._family_request_facts import (
         BOOLEANS,
@@ -21,13 +33,15 @@ if TYPE_CHECKING:
         Mode,
         RequestFacts,
         Thinking,
+        ThinkingHabits,
     )
     from ._id_format import OPENAI_ID, IdFormat
-    from ._list_templates_and_markers import dialect_texts
+    from ._placed_templates import Opener, Section, Wrapper
     from ._registry import (
         built_in_dialects,
         checkpoint,
         combined,
+        end_tokens,
         ends_of_turn,
         facts_of,
         find,
@@ -38,6 +52,7 @@ if TYPE_CHECKING:
         register,
         role_markers,
     )
+    from .list_templates_and_markers import dialect_texts
 
 __all__ = [
     "BOOLEANS",
@@ -50,15 +65,21 @@ __all__ = [
     "Envelope",
     "Family",
     "Frame",
+    "Habits",
     "IdFormat",
     "Mode",
     "Names",
     "Notation",
+    "Opener",
     "Prompt",
     "RequestFacts",
     "Route",
+    "Section",
     "Thinking",
+    "ThinkingHabits",
     "Values",
+    "Wrapper",
+    "Writing",
     "built_in_dialects",
     "checkpoint",
     "combined",
@@ -66,6 +87,7 @@ __all__ = [
     "dialect_schema",
     "dialect_texts",
     "dialect_to_json",
+    "end_tokens",
     "ends_of_turn",
     "explain",
     "facts_of",
@@ -91,20 +113,26 @@ _LATER = {
     "Envelope": "._declaration",
     "Family": "._declaration",
     "Frame": "._declaration",
+    "Habits": "._declaration",
     "Names": "._declaration",
     "Notation": "._declaration",
+    "Opener": "._placed_templates",
     "Prompt": "._declaration",
     "Route": "._declaration",
+    "Section": "._placed_templates",
     "Values": "._declaration",
+    "Wrapper": "._placed_templates",
+    "Writing": "._declaration",
     "dialect_from_json": "._dialect_json",
     "dialect_schema": "._dialect_json",
     "dialect_to_json": "._dialect_json",
-    "dialect_texts": "._list_templates_and_markers",
+    "dialect_texts": ".list_templates_and_markers",
     "IdFormat": "._id_format",
     "OPENAI_ID": "._id_format",
     "built_in_dialects": "._registry",
     "checkpoint": "._registry",
     "combined": "._registry",
+    "end_tokens": "._registry",
     "ends_of_turn": "._registry",
     "facts_of": "._registry",
     "find": "._registry",
@@ -120,9 +148,10 @@ _LATER = {
     "RequestFacts": "._family_request_facts",
     "SWITCHES": "._family_request_facts",
     "Thinking": "._family_request_facts",
+    "ThinkingHabits": "._family_request_facts",
     "UNSWITCHED": "._family_request_facts",
 }
-"""Module of each name.  It is imported when the name is first used."""
+"""Map from each name to its module.  The module is imported when the name is first used."""
 
 if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
     __getattr__ = lazy_names(__name__, _LATER)

@@ -6,7 +6,7 @@ uses one rule, which looks only at the text.  A control token is
 * a tag whose name begins or ends with a bar, ASCII or full-width: ``<|im_end|>``, ``<｜User｜>``,
   ``<|turn>``, ``<turn|>``;
 * at least three capital letters in square brackets: ``[TOOL_CALLS]``, ``[/INST]``;
-* a lone surrogate, which represents a special token if the input is token ids (``_core/token_ids``).
+* a lone surrogate, which represents a special token if the input consists of ids (``_core/token_ids``).
 
 ``<tool_call>`` is not a control token by this rule, because models mention such tags in prose, and
 similar tags occur in XML.
@@ -24,7 +24,7 @@ from typing import Final
 _BRACKETED: Final = r"\[/?[A-Z_]{3,}\]"
 
 CONTROL_TOKEN: Final = re.compile(
-    r"<[|｜][^<>|｜\s]+[|｜]?>"  # a bar after the opening bracket, and usually another at the end
+    r"<[|｜][^<>|｜\s]+[|｜]?>"  # a bar after the opening bracket, and an optional bar at the end
     r"|<[^<>|｜\s]+[|｜]>"
     rf"|{_BRACKETED}"
     r"|[\ud800-\udfff]"
@@ -35,12 +35,12 @@ CONTROL_TOKEN: Final = re.compile(
 """Pattern that matches one complete control token in text."""
 
 _IN_MARKER: Final = re.compile(rf"[|｜\ud800-\udfff]|^{_BRACKETED}$")
-# A token may follow the opening bracket of a tag, as in </｜DSML｜invoke>.  Such a tag is not split.
+# A tag may contain a token after its opening bracket, as in </｜DSML｜invoke>.  Such a tag is not split.
 _TOKEN_BEGINS: Final = re.compile(r"(?=<[|｜\ud800-\udfff])|(?<![</])(?=[\ud800-\udfff])")
 
 
 def is_control_token(marker: str) -> bool:
-    """Return whether a marker contains a control token, so that it cannot occur in prose by chance.
+    """Return whether a marker contains a control token, and therefore cannot occur in prose by chance.
 
     The rule is less strict than ``CONTROL_TOKEN``.  Templates are split at their placeholders, so a marker
     may begin a token (``<｜DSML｜invoke name="``) or contain other text.  The marker is

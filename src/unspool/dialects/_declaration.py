@@ -18,24 +18,32 @@ A dialect consists of templates that look like the model's output, with placehol
 ``{_}``          any text except markup; the text is ignored
 ===============  ==============================================================
 
-``render`` writes the whitespace of a template unchanged.  The parser accepts any amount of whitespace in
-place of a line break in the template, and between a marker and a placeholder for arguments.  Around
-``{value}``, and around ``{text}`` in a ``content`` template, whitespace is data.  At these positions a line
-break in the template matches one optional newline.
+The grammar of templates:
 
-A sequence of ``key="{placeholder}"`` is parsed as attributes, which may be in any order and have any kind of
-quotes.  Unknown attributes are ignored.  If a template contains the same placeholder twice, both must have
-the same text.
+- Only these names between braces are placeholders.  ``{{name}}`` stands for the text ``{name}``.  All other
+  text is literal, including other braces.
+- A newline stands for any whitespace, or none.  Beside ``{value}``, and beside the ``{text}`` of ``content``,
+  it stands for one newline or none, because whitespace is data there.  ``render`` writes it unchanged.
+- Between a marker and a placeholder for calls, names, keys or arguments, the parser accepts whitespace.
+- A sequence of ``key="{placeholder}"`` stands for attributes, in any order and with any quotes.  Unknown
+  attributes are ignored.
+- If a template contains a placeholder twice, the text must be the same at both places.
+- The first template of a tuple is canonical: ``render`` and the grammars use it.  The parser accepts all.
+
+The text of a template does not say where the parser accepts it.  ``Section``, ``Wrapper`` and ``Opener`` have
+fields for this purpose.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .._dataclass_repr import short_repr
 from ._family_request_facts import RequestFacts
 from ._id_format import OPENAI_ID, IdFormat
+from ._placed_templates import Opener, Section, Wrapper
 
 Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
 """Notation of arguments.
@@ -51,17 +59,14 @@ Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
 class Route:
     """Rule that determines the meaning of a message body from the header of the message."""
 
-    when: str
-    """Conditions on header fields, such as ``to=functions.{name}`` or ``channel=analysis``.
+    when: Mapping[str, str]
+    """Conditions: a mapping from header fields to their values, such as ``{"to": "functions.{name}"}``.
 
-    The conditions are separated by spaces, and all of them must hold.  If there are no conditions, the
-    route applies to every message.
+    All conditions must hold.  If the mapping is empty, the route applies to every message.  ``{name}`` stands
+    for the name of the function.
     """
-    into: str
-    """Meaning of the body: ``reasoning``, ``content``, ``drop`` (the body is removed), or a call placeholder.
-
-    The possible placeholders are ``{args}``, ``{params}`` and ``{calls}``.
-    """
+    into: Literal["reasoning", "content", "drop", "{args}", "{params}", "{calls}"]
+    """Meaning of the body: a channel, ``drop`` (the body is removed), or the placeholder of a call."""
     header: str = ""
     """Header that ``render`` writes; if empty, ``render`` does not use this route."""
 
@@ -70,11 +75,8 @@ class Route:
 class Frame:
     """Format of messages whose headers determine the meaning of their bodies, as in gpt-oss."""
 
-    open: tuple[str, ...]
-    """Markers that begin a header.
-
-    A marker with the prefix ``^`` begins a header only where a message may begin.
-    """
+    open: tuple[str | Opener, ...]
+    """Markers that begin a header."""
     sep: str
     """Marker that ends the header."""
     ends: tuple[str, ...]
@@ -86,8 +88,6 @@ class Frame:
     """
     routes: tuple[Route, ...]
     """Rules for the meaning of bodies.  The first rule that applies to a message is used."""
-    call_end: str = ""
-    """Marker that the model writes after a call, if it differs from ``ends[0]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +145,6 @@ class Values:
 
     python: bool = False
     """True if a ``{value}`` may be a Python literal: ``True``, ``None``, ``{'k': 1}``."""
-    nested: bool = False
-    """True if a ``{value}`` may consist of further parameters."""
-    list_key: str = ""
-    """Name of the nested parameters that represent the items of a list."""
-    type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
-    """Words for the ``{type}`` placeholder, one per JSON type, in the same order as the default words."""
-    unescape: bool = False
-    """True if the values of attributes are XML-escaped."""
     escaped_newlines: bool = False
     """True if a line break between tags may be written as a backslash and an ``n``."""
     wrappers: tuple[str, ...] = ()
@@ -166,33 +158,85 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Format of function names and of call numbers."""
+    """Format of function names."""
 
     forms: tuple[str, ...] = ("{name}",)
     """Forms of the text in a ``{name}`` placeholder, such as ``functions.{name}``; the first match is
     used."""
-    first_index: int = 0
-    """Number of the first call in an ``{index}`` placeholder."""
     fixed: str = ""
     """Name of the function that all calls use, in dialects whose calls have no name."""
-    null_calls: tuple[str, ...] = ()
-    """Function names that the model uses in order to call nothing; such calls are removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """Part of the model's turn that the prompt already contains."""
 
-    start: str = ""
-    """End of the prompt that the parser assumes if the caller passes no prompt."""
-    echo: str = ""
-    """Text from the prompt that is added at the start of the output, because clients expect it there."""
+    ends: tuple[str, ...] = ()
+    """Texts with which prompts end, without ``Thinking.seed``; empty if there are too many such texts."""
+    opens_message: bool = False
+    """True if the first text of ``ends`` opens a message, and the output continues this message.
+
+    If the caller passes no prompt, the parser assumes a prompt that ends with this text.
+    """
+    begins_turn: bool = False
+    """True if the texts of ``ends`` are also markers that begin a turn, like those in ``turn``."""
     turn: tuple[str, ...] = ()
     """Markers that begin a turn of the model, if they do not look like control tokens.
 
     Prompt text before the last of these markers, such as a user message, does not affect how the output
     is parsed.
     """
+
+    @property
+    def start(self) -> str:
+        """End of the prompt that the parser assumes if the caller passes no prompt."""
+        return self.ends[0] if self.opens_message else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Instructions for ``render`` that no template contains.
+
+    The parser accepts any whitespace at these places, so most of the instructions do not affect parsing.
+    """
+
+    before_calls: str = ""
+    """Newlines before the first section; not written at the start of the output or after whitespace."""
+    between_calls: str = ""
+    """Text between two calls in a section, or between two sections.
+
+    If the text contains more than whitespace, the parser accepts any whitespace around it.
+    """
+    section_per_call: bool = False
+    """True if the model writes a separate section for each call, with ``between_calls`` between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Habits that only one, two or three families have."""
+
+    null_calls: tuple[str, ...] = ()
+    """Function names that the model uses in order to call nothing; such calls are removed."""
+    first_index: int = 0
+    """Number that ``{index}`` stands for in the first call."""
+    nested: bool = False
+    """True if a ``{value}`` may consist of further parameters; then the closing tag may repeat the key."""
+    list_key: str = ""
+    """Name of the nested parameters that represent the items of a list."""
+    type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
+    """Words for the ``{type}`` placeholder, one for each JSON type, in the order of the default words."""
+    unescape: bool = False
+    """True if the values of attributes are XML-escaped."""
+    drop_text: tuple[str, ...] = ()
+    """Templates of text that is removed together with the two markers around it, such as a tool's result."""
+    repeated_calls: tuple[str, ...] = ()
+    """Templates of a repetition of the calls directly after their section; the repetition is removed."""
+    call_end: str = ""
+    """Marker that the model writes after a call in a message with a header, instead of ``Frame.ends[0]``."""
+    echo: str = ""
+    """Text from the prompt that is added at the start of the output, because clients expect it there."""
+    tolerates_spaces: bool = False
+    """True if a space may stand between a control token and a word, as some detokenizers write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +254,10 @@ class Dialect:
 
     call: tuple[str, ...] = ()
     """Templates of a single call."""
-    section: tuple[str, ...] = ("{calls}",)
-    """Templates of the markup around calls.
-
-    A template may begin with characters that have a special meaning.  ``^``: the section must not follow
-    visible text.  ``?``: the section may contain only calls of declared tools.  ``!``: the section's opening
-    marker ends reasoning.
-    """
-    sep: tuple[str, ...] = ("\n",)
-    """Separators between two calls in a section."""
-    section_per_call: bool = False
-    """True if the model writes a separate section for each call, with ``sep`` between the sections."""
+    section: tuple[str | Section, ...] = ("{calls}",)
+    """Templates of the markup around calls."""
+    separators: tuple[str, ...] = ()
+    """Separators between two calls that the parser accepts in addition to ``writing.between_calls``."""
     param: tuple[str, ...] = ()
     """Templates of a single parameter in ``{params}``."""
     also_accepts: tuple[Dialect, ...] = ()
@@ -228,16 +265,12 @@ class Dialect:
 
     Models of families that share a call marker sometimes write another family's format.
     """
-    reasoning: tuple[str, ...] = ("<think>\n{text}\n</think>\n\n",)
+    reasoning: tuple[str | Wrapper, ...] = ("<think>\n{text}\n</think>\n\n",)
     """Templates of the markers around reasoning."""
     content: tuple[str, ...] = ()
     """Templates of the markers around content."""
     drop: tuple[str, ...] = ()
-    """Templates of markers that are removed wherever they occur.
-
-    If a template contains ``{text}``, the text between its two markers is removed as well.  A template with
-    ``{calls}`` matches a repetition of the calls directly after their section; the repetition is removed.
-    """
+    """Templates of markers that are removed wherever they occur."""
     stop: tuple[str, ...] = ()
     """Markers that end the turn.  They are removed, and are never part of a value."""
     frame: Frame | None = None
@@ -250,10 +283,14 @@ class Dialect:
     values: Values = Values()
     """Format of values, in addition to the notation."""
     names: Names = Names()
-    """Format of function names and of call numbers."""
+    """Format of function names."""
     id_format: IdFormat = OPENAI_ID
     """Format of call ids."""
 
+    writing: Writing = Writing()
+    """Instructions for ``render`` that no template contains."""
+    habits: Habits = Habits()
+    """Habits that only a few families have."""
     keep_whitespace: bool = False
     """True if whitespace before a call is content, because the template adds no separator before calls."""
     prompt: Prompt = Prompt()

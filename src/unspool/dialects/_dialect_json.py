@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 from ..errors import UsageError
 from ._declaration import Dialect
 
+FORM_VERSION: Final = 1
+"""Version of the JSON form.  It increases with each change that older readers cannot read."""
 _PLAIN: Final[Mapping[object, str]] = {
     str: "string",
     bool: "boolean",
@@ -27,22 +29,33 @@ _PLAIN: Final[Mapping[object, str]] = {
 
 
 def dialect_to_json(dialect: Dialect) -> dict[str, Any]:
-    """Return a dialect as a dictionary of JSON values that contains every field.
+    """Return a dialect as a dictionary of JSON values that contains every field, and ``version``.
 
     >>> dialect_to_json(Dialect("mine", call=("<call>{envelope}</call>",)))["call"]
     ['<call>{envelope}</call>']
     """
-    value: dict[str, Any] = _to_json(dialect)
-    return value
+    return {"version": FORM_VERSION, **_to_json(dialect)}
 
 
 def dialect_from_json(value: Mapping[str, Any]) -> Dialect:
-    """Build a dialect from JSON values; a missing field gets its default.
+    """Build a dialect from JSON values; a missing field has its default value.
 
-    >>> dialect_from_json({"name": "mine", "call": ["<call>{envelope}</call>"]}).call
+    :raises UsageError: if a value does not have the form that :func:`dialect_schema` describes.
+    :raises SpecError: if the declaration contradicts itself.
+
+    >>> dialect_from_json({"version": 1, "name": "mine", "call": ["<call>{envelope}</call>"]}).call
     ('<call>{envelope}</call>',)
     """
-    dialect: Dialect = _read(Dialect, value, "dialect")
+    if not isinstance(value, Mapping):
+        raise UsageError(f"dialect: expected an object, got {value!r}")
+    version = value.get("version", FORM_VERSION)
+    if version != FORM_VERSION or isinstance(version, bool):
+        raise UsageError(
+            f"dialect.version: expected {FORM_VERSION}, got {version!r}: "
+            f"export the dialect with a version of unspool that writes version {FORM_VERSION}"
+        )
+    members = {name: member for name, member in value.items() if name != "version"}
+    dialect: Dialect = _read(Dialect, members, "dialect")
     return dialect
 
 
@@ -50,9 +63,14 @@ def dialect_schema() -> dict[str, Any]:
     """Return the JSON Schema of a list of dialects, as printed by ``unspool export dialects``."""
     definitions: dict[str, Any] = {}
     item = _schema(Dialect, definitions)
+    definitions["Dialect"]["properties"]["version"] = {
+        "const": FORM_VERSION,
+        "default": FORM_VERSION,
+        "description": "Version of this form.",
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Dialects of unspool",
+        "title": f"Dialects of unspool, version {FORM_VERSION} of the form",
         "type": "array",
         "items": item,
         "$defs": definitions,
@@ -62,6 +80,8 @@ def dialect_schema() -> dict[str, Any]:
 def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_to_json(each) for each in value]
+    if isinstance(value, Mapping):
+        return dict(value)
     if is_dataclass(value):
         return {each.name: _to_json(getattr(value, each.name)) for each in fields(value)}
     return value
@@ -93,7 +113,7 @@ def _read(hint: Any, value: Any, where: str) -> Any:
             _read(each, item, f"{where}[{i}]")
             for i, (each, item) in enumerate(zip(hints, value, strict=True))
         )
-    return value
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _read_dataclass(cls: type, value: Any, where: str) -> Any:
@@ -110,7 +130,7 @@ def _read_dataclass(cls: type, value: Any, where: str) -> Any:
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    """Return whether a JSON value can be converted to a type, without looking at its members."""
+    """Return whether a JSON value can be converted to a type, without checking its members."""
     origin = get_origin(hint)
     if origin is Literal:
         return value in get_args(hint)
@@ -118,6 +138,8 @@ def _fits(hint: Any, value: Any) -> bool:
         return isinstance(value, Sequence) and not isinstance(value, str)
     if is_dataclass(hint):
         return isinstance(value, Mapping)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
@@ -126,7 +148,16 @@ def _fits(hint: Any, value: Any) -> bool:
 
 
 def _type_name(hint: Any) -> str:
-    return _PLAIN.get(hint) or str(getattr(hint, "__name__", hint))
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(map(_type_name, get_args(hint)))
+    if origin is tuple:
+        return "an array"
+    if origin is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    if origin is Mapping or is_dataclass(hint):
+        return "an object"
+    return _PLAIN[hint]
 
 
 # -- the schema
@@ -136,7 +167,7 @@ def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a type, and add the schema of every dataclass to the definitions."""
     if is_dataclass(hint) and isinstance(hint, type):
         if hint.__name__ not in definitions:
-            # Registered before its fields are visited, because a dataclass may refer to itself.
+            # Add the class before its fields are visited, because a dataclass may refer to itself.
             definitions[hint.__name__] = {}
             definitions[hint.__name__] = _object(hint, definitions)
         return {"$ref": f"#/$defs/{hint.__name__}"}
@@ -154,6 +185,8 @@ def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             "minItems": len(arguments),
             "maxItems": len(arguments),
         }
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
     return {"type": _PLAIN[hint]}
 
 
@@ -181,7 +214,7 @@ def _required(cls: type) -> list[str]:
     return [each.name for each in fields(cls) if each.default is MISSING]
 
 
-_SOURCES: Final = ("_declaration.py", "_family_request_facts.py", "_id_format.py")
+_SOURCES: Final = ("_declaration.py", "_placed_templates.py", "_family_request_facts.py", "_id_format.py")
 """The modules of ``unspool.dialects`` that declare the dataclasses."""
 
 

@@ -14,16 +14,41 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from ..errors import SpecError
+from ._check_field_types import check_fields
 
 Default: TypeAlias = Literal["on", "off", "model", "always"]
 AfterTool: TypeAlias = Literal["same", "nothing"]
 WhenOff: TypeAlias = Literal["text", "read"]
 Mode: TypeAlias = Literal["native", "json", "none"]
+Switch: TypeAlias = Literal[
+    "thinking", "enable_thinking", "reasoning", "thinking_mode", "reasoning_effort", "thinking_budget"
+]
 
 BOOLEANS: Final = ("thinking", "enable_thinking", "reasoning")
 """Boolean options for reasoning; the first two are different names for the same option."""
-SWITCHES: Final = (*BOOLEANS, "thinking_mode", "reasoning_effort", "thinking_budget")
+SWITCHES: Final[tuple[Switch, ...]] = get_args(Switch)
 """All options for reasoning that at least one family's chat template reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingHabits:
+    """Habits of options for reasoning that only one or two families have."""
+
+    numeric_effort: tuple[float, float] | None = None
+    """Range of ``reasoning_effort``, if it may be a number."""
+    effort_name: str = "reasoning_effort"
+    """Name of the template's variable for the effort."""
+    written: bool = False
+    """True if requests without an option for reasoning are rendered with reasoning explicitly on."""
+    json_off: bool = False
+    """True if reasoning is off by default in requests that force a call or a JSON answer."""
+    named_off: bool = False
+    """True if reasoning is off in requests that force a call of a specific function."""
+    swap: Literal["blank", "nothing"] = "blank"
+    """Kind of content that ``force_nonempty_content`` replaces with the reasoning: ``blank`` or
+    ``nothing``."""
+    caution: str = ""
+    """Warning for requests that turn reasoning off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +70,7 @@ class Thinking:
     With ``model``, the model decides; with ``always``, reasoning cannot be turned off.  None means that the
     family does not reason.
     """
-    switches: tuple[str, ...]
+    switches: tuple[Switch, ...]
     """Options from :data:`SWITCHES` that the family's template reads."""
     seed: str
     """Opening marker that the template writes into the prompt, so that the output begins inside reasoning.
@@ -53,7 +78,7 @@ class Thinking:
     An empty string means that the template writes no such marker.
     """
     after_tool: AfterTool | None
-    """Text that the template writes after a tool's result: the ``same`` marker (``seed``) or ``nothing``."""
+    """Text that the template writes after a tool's result: ``same`` (the marker ``seed``) or ``nothing``."""
     when_off: WhenOff | None
     """Treatment of reasoning markers in the output if reasoning is off.
 
@@ -62,46 +87,26 @@ class Thinking:
     """
     strip: str | None
     """Marker to remove from the beginning of the content if reasoning is off."""
-    in_header: bool = False
-    """True if the output begins inside a message header."""
 
     modes: tuple[tuple[str, bool | None], ...] = ()
     """Values of ``thinking_mode`` in addition to ``enabled`` and ``disabled``.
 
-    Each is a pair of a value and its effect: True turns reasoning on, False turns it off, and None lets the
-    model decide.
+    Each item is a pair of a value and its effect: True turns reasoning on, False turns reasoning off, and
+    None lets the model decide.
     """
     efforts: tuple[tuple[str, str], ...] = ()
     """Pairs of a value of ``reasoning_effort`` and the template's word for this value.
 
     If empty, the values of OpenAI's API are passed to the template unchanged.
     """
-    numeric_effort: tuple[float, float] | None = None
-    """Range of ``reasoning_effort``, if it may be a number."""
     effort_off: tuple[str, ...] = ("none",)
     """Values of ``reasoning_effort`` that turn reasoning off."""
-    effort_name: str = "reasoning_effort"
-    """Name of the template's variable for the effort."""
-    written: bool = False
-    """True if requests without an option for reasoning are rendered with reasoning explicitly on."""
-    json_off: bool = False
-    """True if reasoning is off by default in requests that force a call or a JSON answer."""
-    named_off: bool = False
-    """True if reasoning is off in requests that force a call of a specific function."""
-    swap: Literal["blank", "nothing"] = "blank"
-    """Kind of content that ``force_nonempty_content`` replaces with the reasoning: ``blank`` or
-    ``nothing``."""
-    caution: str = ""
-    """Warning for requests that turn reasoning off."""
+    habits: ThinkingHabits = ThinkingHabits()
+    """Habits that only one or two families have."""
 
     def __post_init__(self) -> None:
-        _check_word("special", self.special, (True, False, None))
-        _check_word("default", self.default, (*get_args(Default), None))
-        _check_word("after_tool", self.after_tool, (*get_args(AfterTool), None))
-        _check_word("when_off", self.when_off, (*get_args(WhenOff), None))
-        for switch in self.switches:
-            _check_word("switches", switch, SWITCHES)
-        if self.strip == "":
+        check_fields(self)
+        if self.strip is not None and not self.strip.strip():
             raise SpecError("strip is empty: write strip=None if there is no marker to remove")
         if self.default is None and (self.switches or self.seed):
             raise SpecError("default=None means no reasoning, so write switches=() and seed='' as well")
@@ -127,7 +132,7 @@ class Thinking:
         words = [f"{name}=false" for name in self.switches if name in BOOLEANS]
         words += [f"thinking_mode={word}" for word, on in self.modes if on is False]
         if "reasoning_effort" in self.switches and self.default != "always":
-            words += [f"{self.effort_name}={word}" for word in self.effort_off]
+            words += [f"{self.habits.effort_name}={word}" for word in self.effort_off]
         if "thinking_budget" in self.switches:
             words.append("thinking_budget=0")
         if self.default == "off":
@@ -159,36 +164,25 @@ class RequestFacts:
     ``native`` is a grammar for the dialect, ``json`` is guided JSON, and ``none`` means that calls cannot be
     forced.
     """
-    eos: tuple[str, ...]
-    """Tokens that end a turn; empty if only the model's generation config lists them."""
-    prompts: tuple[str, ...] = ()
-    """Texts with which prompts end, not counting ``seed``; empty if there are too many templates to list."""
+    eos: tuple[str, ...] | None = None
+    """Tokens that end a turn, if they are not the ``stop`` markers of the dialect.
+
+    Empty if only the model's generation config lists these tokens.
+    """
     thinking: Thinking
     """Options for reasoning."""
     checkpoints: tuple[tuple[str, Thinking], ...] = ()
     """Checkpoints and reasoning parsers that have the same dialect but different options for reasoning.
 
-    Each is a pair of a name and the options that replace ``thinking``.
+    Each item is a pair of a name and the options that replace ``thinking``.
     """
 
     def __post_init__(self) -> None:
-        _check_word("calls_special", self.calls_special, (True, False, None))
-        _check_word("answers_special", self.answers_special, (True, False))
-        for name, words in (("forced", self.forced), ("eos", self.eos), ("prompts", self.prompts)):
-            if isinstance(words, str) or not all(words):
-                raise SpecError(f"{name}={words!r} must be a tuple of strings that are not empty")
+        check_fields(self)
+        if self.eos is not None and not all(self.eos):
+            raise SpecError(f"eos={self.eos!r} must be a tuple of strings that are not empty")
         if not self.forced:
             raise SpecError("forced=() is empty: write ('none',) if calls cannot be forced")
-        for mode in self.forced:
-            _check_word("forced", mode, get_args(Mode))
-        for thinking in (self.thinking, *(thinking for _, thinking in self.checkpoints)):
-            if not isinstance(thinking, Thinking):
-                raise SpecError(f"thinking must be a Thinking value, got {type(thinking).__name__}")
-
-
-def _check_word(cell: str, word: object, allowed: tuple[object, ...]) -> None:
-    if word not in allowed:
-        raise SpecError(f"{cell}={word!r}: choose one of {', '.join(map(str, allowed))}")
 
 
 # -- common values of Thinking
@@ -221,4 +215,4 @@ ALWAYS: Final = Thinking(
     when_off=None,
     strip=None,
 )
-FRAMED: Final = replace(UNSWITCHED, special=True, default="always", in_header=True)
+FRAMED: Final = replace(UNSWITCHED, special=True, default="always")

@@ -11,6 +11,7 @@ from hashlib import shake_128
 from typing import Final
 
 from ..errors import SpecError
+from ._check_field_types import check_fields
 
 _MAX_LENGTH: Final = 256
 _ALPHANUMERIC: Final = (string.ascii_letters + string.digits).encode()
@@ -39,12 +40,13 @@ class IdFormat:
     length: int = 24
     """Number of random alphanumeric characters that replace ``{random}``."""
     native_length: int | None = None
-    """Required length of ids that the model wrote; such ids must also be ASCII letters and digits.
+    """Required length of ids that the model wrote; such ids must also consist of ASCII letters and digits.
 
     If None, every id that is not empty is valid.
     """
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if "{random}" not in self.pattern and "{index}" not in self.pattern:
             raise SpecError(
                 f"id pattern {self.pattern!r} gives every call the same id: add {{random}} or {{index}}"

@@ -4,10 +4,9 @@ Built-in dialects and those of other packages (entry points of the group ``unspo
 loaded in the same way: from a module or an object that provides ``Dialect`` values.  Nothing is
 imported before the first lookup.
 
-The registry is thread-safe.  There is one lock for each of the two sources, which is held while the
-modules of the source are imported: the first thread loads the source, and other threads wait.  Another
-lock protects the tables.  It is never held during an import, because the import may call
-:func:`register` itself.
+The registry is thread-safe.  Each of the two sources has a lock: the first thread holds the lock while it
+imports the source, and other threads wait.  Another lock protects the tables.  No thread holds this lock
+during an import, because the import may call :func:`register` itself.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class _RunOnce:
 
 
 def plain_name(name: str) -> str:
-    """Return a name in lower case with ``_`` in place of ``-`` and spaces, the form for comparing names."""
+    """Return a name in the form for comparisons: in lower case, with ``_`` in place of ``-`` and spaces."""
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
@@ -88,9 +87,19 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     return _register(dialect, replace=replace)
 
 
+def check_declaration(dialect: Dialect) -> None:
+    """Raise ``SpecError`` if a dialect cannot be registered, because of its name or its request facts."""
+    if "+" in dialect.name:
+        raise SpecError(
+            f"dialect {dialect.name!r}: a name must not contain '+', which combines two dialects, as in "
+            "'hermes+kimi': choose another name"
+        )
+    check_facts(dialect, facts_of(dialect))
+
+
 def _register(dialect: Dialect, *, replace: bool = False) -> Dialect:
+    check_declaration(dialect)
     facts = facts_of(dialect)
-    check_facts(dialect, facts)
     name = plain_name(dialect.name)
     global _changes  # noqa: PLW0603 - one registry per process
     with _tables:
@@ -163,7 +172,8 @@ def _register_all(source: object, name: str, add: Callable[[Dialect], Dialect]) 
     found = [value for value in values if isinstance(value, Dialect)]
     if not found:
         raise SpecError(
-            f"entry point {name!r} of group {GROUP!r} has no Dialect: refer to a Dialect, or to a module"
+            f"entry point {name!r} of group {GROUP!r} provides no Dialect: refer to a Dialect, or to a "
+            "module that contains one"
         )
     return [add(dialect) for dialect in found]
 
@@ -291,7 +301,7 @@ def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
         name=f"{calls.name}+{reasoning.name}",
         family=changed(calls.family, variants=()),
         reasoning=reasoning.reasoning,
-        prompt=changed(calls.prompt, echo=reasoning.prompt.echo),
+        habits=changed(calls.habits, echo=reasoning.habits.echo),
         request=facts,
     )
 
@@ -321,8 +331,13 @@ def facts_of(dialect: Dialect) -> RequestFacts:
 @lru_cache(maxsize=256)
 def ends_of_turn(dialect: Dialect) -> frozenset[str]:
     """Return the markers that end the model's turn in a dialect."""
-    eos = facts_of(dialect).eos if dialect.request is not None else ()
+    eos = end_tokens(dialect, facts_of(dialect)) if dialect.request is not None else ()
     return frozenset((*dialect.stop, *eos))
+
+
+def end_tokens(dialect: Dialect, facts: RequestFacts) -> tuple[str, ...]:
+    """Return the tokens that end a turn, according to the request facts of a dialect."""
+    return dialect.stop if facts.eos is None else facts.eos
 
 
 def checkpoint(name: str) -> tuple[str, Thinking] | None:
@@ -335,14 +350,14 @@ def checkpoint(name: str) -> tuple[str, Thinking] | None:
 
 
 def role_markers() -> frozenset[str]:
-    """Return the texts with which the prompts of all families end."""
+    """Return all texts with which a prompt of any family may end."""
     return _role_markers(_changes)
 
 
 @lru_cache(maxsize=1)
 def _role_markers(changes: int) -> frozenset[str]:
     del changes
-    known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
+    known = {marker for dialect in list_dialects() for marker in dialect.prompt.ends}
     return frozenset(known).union(
         ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")
     )

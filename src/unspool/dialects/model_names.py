@@ -21,7 +21,7 @@ from ._registry import list_dialects, registered_dialect
 _WORDS: Final = re.compile(r"[^\W\d_]+|\d+(?:\.(?:\d+|\*))*")
 
 _VERSION: Final = re.compile(r"(?<=\d)_(\d)(?!\d)")
-"""The underscore in a version such as ``qwen3_5``, which means 3.5."""
+"""Pattern of the underscore in a version such as ``qwen3_5``, which means 3.5."""
 
 
 class NamedModel(NamedTuple):
@@ -47,7 +47,7 @@ def words(name: str) -> tuple[str, ...]:
 
 def known_model(name: str) -> NamedModel | None:
     """Look up a model by name; return None if the name does not imply a dialect."""
-    # The publisher may also contain a declared name, so the name without its publisher comes first.
+    # The publisher may also contain a declared name, so the name without the publisher is tried first.
     for text in dict.fromkeys((name.rpartition("/")[2], name)):
         matches = list(_declared_names_in(words(text)))
         if matches:

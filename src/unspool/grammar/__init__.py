@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..dialects import Dialect, find
+from ..dialects.list_templates_and_markers import with_spaced_templates
 from ..errors import UsageError
 from ._dialect_grammar import FramedGrammarBuilder, GrammarBuilder, Start
 from ._gbnf import to_gbnf
@@ -74,7 +75,8 @@ def grammar_for(
     :param start: ``reasoning`` or ``content`` if the prompt ends inside reasoning or content, for example
         after ``<think>``; otherwise ``message``.
     """
-    spec = find(dialect)
+    declared = find(dialect)
+    spec = with_spaced_templates(declared)
     offered = tuple(tools)
     functions, is_named = select_functions(offered, choice)
     parallel = parallel and not is_named
@@ -89,4 +91,4 @@ def grammar_for(
             "of guided_schema(), and read the output with the dialect 'generic_json'"
         )
     root = builder.output(required=choice != "auto", reasoning=reasoning, start=start)
-    return Grammar(spec, offered, choice, parallel, root)
+    return Grammar(declared, offered, choice, parallel, root)

@@ -22,15 +22,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from ..dialects import OPENAI_ID, is_control_token
+from ..dialects import OPENAI_ID, Wrapper, is_control_token
 from ..dialects.parse_templates import (
     Attributes,
     Piece,
     Placeholder,
     first_literal,
+    only_at_start,
     parse_template,
     split_at,
-    split_marks,
+    template_text,
 )
 from ..errors import UsageError
 from ._nodes import (
@@ -91,15 +92,15 @@ class GrammarBuilder:
         """Return the node for all calls and the markers around them, without the whitespace before them."""
         dialect = self.dialect
         opening, closing = self.section()
-        separator = dialect.sep[0] if dialect.sep else ""
-        if dialect.section_per_call:
+        separator = dialect.writing.between_calls
+        if dialect.writing.section_per_call:
             separator = closing + separator + opening
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
         return seq(opening, Separated(one, separator) if self.parallel else one, closing)
 
     def section(self) -> tuple[str, str]:
         """Return the fixed texts before and after the calls in the section template."""
-        before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
+        before, _, after = split_at(parse_template(self.dialect.section[0]), "calls")
         return _text(before).lstrip("\n"), _text(after)
 
     def call(self, function: Function) -> Node:
@@ -118,7 +119,7 @@ class GrammarBuilder:
                 for attribute, field in piece.fields.items():
                     yield f' {attribute}="'
                     yield self.placeholder(
-                        Placeholder(field, ""), function, escape=self.dialect.values.unescape
+                        Placeholder(field, ""), function, escape=self.dialect.habits.unescape
                     )
                     yield '"'
             else:
@@ -209,7 +210,7 @@ class GrammarBuilder:
         calls = self.calls()
         openers = self.call_openers()
         thoughts, answers = _markers(self.dialect.reasoning), _markers(self.dialect.content)
-        dropped = _markers([template for template in self.dialect.drop if "{text}" in template])
+        dropped = _markers(self.dialect.habits.drop_text)
         # Reasoning must not contain any marker of the dialect.  Content may contain the content markers.
         forbidden = (*openers, *thoughts, *answers, *dropped)
         visible = (*openers, *(marker for marker in (*thoughts, *dropped) if marker not in answers))
@@ -236,11 +237,11 @@ class GrammarBuilder:
     @property
     def is_anchored(self) -> bool:
         """True if the parser recognises calls only at the start of the visible text."""
-        return "^" in split_marks(self.dialect.section[0])[0]
+        return only_at_start(self.dialect.section[0])
 
     def trigger(self) -> str:
         """Return the marker that ends the content and begins the calls."""
-        before, _, _ = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
+        before, _, _ = split_at(parse_template(self.dialect.section[0]), "calls")
         opener = _marker(first_literal(before) or first_literal(parse_template(self.dialect.call[0])))
         return opener if _is_tag(opener) else _text(before).lstrip("\n") or opener
 
@@ -253,11 +254,11 @@ class GrammarBuilder:
         trigger = "" if self.is_anchored else self.trigger()
         openers = {trigger: None}
         for section in dialect.section:
-            before, _, _ = split_at(parse_template(split_marks(section)[1]), "calls")
+            before, _, _ = split_at(parse_template(section), "calls")
             for template in (section,) if first_literal(before) else dialect.call:
                 # Skip forms that contain the trigger: text without the trigger cannot contain such a form.
-                if not trigger or trigger not in template:
-                    openers[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
+                if not trigger or trigger not in template_text(template):
+                    openers[_marker(first_literal(parse_template(template)))] = None
         return tuple(opener for opener in openers if _is_tag(opener))
 
     def _wrapper(self, channel: Literal["reasoning", "content"]) -> tuple[str, str]:
@@ -268,7 +269,7 @@ class GrammarBuilder:
                 f"dialect {self.dialect.name!r} has no markers around {channel}, "
                 "so the prompt cannot have opened it; use start='message'"
             )
-        before, _, after = split_at(parse_template(split_marks(templates[0])[1]), "text")
+        before, _, after = split_at(parse_template(templates[0]), "text")
         return _text(before).rstrip("\n"), first_literal(after)
 
     def empty_content(self) -> Node:
@@ -286,8 +287,7 @@ class GrammarBuilder:
 
     def lead(self) -> Node:
         """Return the node for the whitespace that the dialect writes before calls."""
-        body = split_marks(self.dialect.section[0])[1]
-        return _GAP if body.startswith("\n") and not self.dialect.keep_whitespace else NOTHING
+        return _GAP if self.dialect.writing.before_calls and not self.dialect.keep_whitespace else NOTHING
 
 
 class FramedGrammarBuilder(GrammarBuilder):
@@ -298,14 +298,15 @@ class FramedGrammarBuilder(GrammarBuilder):
     ) -> None:
         super().__init__(dialect, offered, parallel=parallel)
         self.frame = frame
+        self.opener = template_text(frame.open[0])
         self.end = frame.ends[0] if frame.ends else ""
-        self.boundaries = (*frame.ends, *(opener for opener in frame.open if not opener.startswith("^")))
+        self.boundaries = (*frame.ends, *(opener for opener in frame.open if isinstance(opener, str)))
 
     def header(self, into: str) -> str:
         """Return the header of a reasoning or content message; empty if there is no such header."""
         for route in self.frame.routes:
             if route.into == into and route.header:
-                return self.frame.open[0] + route.header + self.frame.sep
+                return self.opener + route.header + self.frame.sep
         return ""
 
     def call(self, function: Function) -> Node:
@@ -326,11 +327,11 @@ class FramedGrammarBuilder(GrammarBuilder):
         if route.into == "{calls}":
             opening, closing = self.section()
             body = seq(opening, self.fill(self.dialect.call[0], function), closing)
-        return seq(frame.open[0] + route.header.replace("{name}", function.name) + frame.sep, body)
+        return seq(self.opener + route.header.replace("{name}", function.name) + frame.sep, body)
 
     def calls(self) -> Node:
         frame = self.frame
-        end = frame.call_end or self.end
+        end = self.dialect.habits.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
         # The last end marker is optional, because generation stops at this marker and backends often omit it.
         last = optional(choice(map(Exact, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
@@ -365,11 +366,11 @@ class FramedGrammarBuilder(GrammarBuilder):
         """Return the node for a message's text and end marker, followed by ``body``."""
         if self.end:
             return seq(up_to(self.end, self.boundaries), body)
-        return seq(up_to(self.frame.open[0]), strip_prefix(body, self.frame.open[0]))
+        return seq(up_to(self.opener), strip_prefix(body, self.opener))
 
     def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
         if not self.end:
-            return Dispatch(self.frame.open[0], calls, forbidden)
+            return Dispatch(self.opener, calls, forbidden)
         last = optional(choice(map(Exact, self.frame.ends)))
         return choice((self.text_then(calls), seq(AnyText((*self.boundaries, *forbidden)), last)))
 
@@ -381,11 +382,11 @@ def _text(pieces: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in pieces if not isinstance(piece, Placeholder))
 
 
-def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:
+def _markers(wrappers: Iterable[str | Wrapper]) -> tuple[str, ...]:
     """Return the markers in wrapper templates, except for closing markers that also occur in prose."""
     markers: list[str] = []
     for template in wrappers:
-        before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
+        before, _, after = split_at(parse_template(template), "text")
         opener, closer = first_literal(before), first_literal(after)
         markers += [opener, closer] if _is_tag(closer) else [opener]
     return tuple(dict.fromkeys(markers))

@@ -20,6 +20,7 @@ from ..dialects.parse_templates import (
     first_literal,
     literals,
     parse_template,
+    placeholders,
     split_at,
 )
 from ..errors import UsageError
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from ..dialects import Dialect
 
 _KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
-"""The JSON types, in the order of ``Values.type_words`` in a dialect declaration."""
+"""The JSON types, in the order of ``Habits.type_words`` in a dialect declaration."""
 _ANY_KEY: Final = seq(Chars(char_class("a-zA-Z_")), Repeat(Chars(char_class("a-zA-Z0-9_")), 0, 30))
 _KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
 _NO_REFERENCES: Final[frozenset[str]] = frozenset()
@@ -131,16 +132,22 @@ class TaggedParameters:
         return choice(seq(head, choice(options)) for head, options in nodes.items())
 
     def _template(self, key: Node | None) -> str:
-        if key is None and not self.dialect.values.list_key:
-            return next(template for template in self.dialect.param if "{key}" not in template)
+        if key is None and not self.dialect.habits.list_key:
+            unnamed = [template for template in self.dialect.param if "key" not in placeholders(template)]
+            if not unnamed:
+                raise UsageError(
+                    f"dialect {self.dialect.name!r} cannot express an array in a parameter: declare "
+                    "habits=Habits(nested=True, list_key=...), or a param template without {key}"
+                )
+            return unnamed[0]
         return self.dialect.param[0]
 
     def _parts(self, pieces: Iterable[Piece], key: Node | None, kind: str) -> Iterator[Node | str]:
         dialect = self.dialect
         fields: dict[str, Node] = {
-            "key": Exact(dialect.values.list_key) if key is None else key,
+            "key": Exact(dialect.habits.list_key) if key is None else key,
             "string": Exact("true" if kind == "string" else "false"),
-            "type": Exact(dialect.values.type_words[_KINDS.index(kind)]),
+            "type": Exact(dialect.habits.type_words[_KINDS.index(kind)]),
         }
         for piece in pieces:
             if isinstance(piece, Placeholder):
@@ -148,7 +155,7 @@ class TaggedParameters:
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
                     value = fields[field]
-                    if dialect.values.unescape and isinstance(value, Exact):
+                    if dialect.habits.unescape and isinstance(value, Exact):
                         value = Exact(html.escape(value.text))
                     yield seq(f' {attribute}="', value, '"')
             else:
@@ -160,7 +167,7 @@ class TaggedParameters:
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
         """Yield each type that a schema allows, with the node for its values, or None for arbitrary text."""
-        definitions = find_references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
+        definitions = find_references(schema, root) if self.dialect.habits.nested else _NO_REFERENCES
         if definitions & inside:
             raise UsageError(
                 f"dialect {self.dialect.name!r} writes values as nested tags, and the definition "
@@ -170,9 +177,9 @@ class TaggedParameters:
         for kind, inner in split_by_type(schema, root, self.budget):
             if kind == "string":
                 yield kind, self._string(inner)
-            elif self.dialect.values.nested and kind == "object" and "enum" not in inner:
+            elif self.dialect.habits.nested and kind == "object" and "enum" not in inner:
                 yield kind, self._members(inner, root, inside | definitions)
-            elif self.dialect.values.nested and kind == "array" and "enum" not in inner:
+            elif self.dialect.habits.nested and kind == "array" and "enum" not in inner:
                 item = self._param(None, inner.get("items", True), root, inside | definitions)
                 yield kind, Repeat(item, *count_bounds(inner, "minItems", "maxItems"))
             else:

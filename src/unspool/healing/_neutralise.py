@@ -9,7 +9,7 @@ from typing import Final
 
 from .._core.compiler.match_program_types import PUNCTUATION
 from ..dialects import CONTROL_TOKEN, Dialect, find
-from ..dialects.parse_templates import literals, parse_template, split_marks
+from ..dialects.list_templates_and_markers import dialect_literals, turn_markers
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
@@ -40,22 +40,8 @@ def _pattern(dialect: Dialect) -> re.Pattern[str]:
 
 def _markers(dialect: Dialect) -> Iterator[str]:
     """Yield the markers that are longer than one character, without the whitespace around them."""
-    templates = [
-        *dialect.call,
-        *dialect.section,
-        *dialect.param,
-        *dialect.reasoning,
-        *dialect.content,
-        *dialect.drop,
-        *dialect.stop,
-        *dialect.prompt.turn,
-    ]
-    if dialect.frame is not None:
-        templates += [*dialect.frame.open, dialect.frame.sep, *dialect.frame.ends, *dialect.frame.fields]
-    for template in templates:
-        for literal in literals(parse_template(split_marks(template)[1])):
-            # Models may omit a list bracket that is next to a marker, so also yield the marker without the
-            # bracket.
-            for marker in (literal, literal.strip().removesuffix("[").removeprefix("]")):
-                if len(marker.strip()) > 1 and PUNCTUATION.search(marker):
-                    yield marker.strip()
+    for literal in (*dialect_literals(dialect), *turn_markers(dialect)):
+        # Models may omit the bracket of a list next to a marker.
+        for marker in (literal, literal.strip().removesuffix("[").removeprefix("]")):
+            if len(marker.strip()) > 1 and PUNCTUATION.search(marker):
+                yield marker.strip()

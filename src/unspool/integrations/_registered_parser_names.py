@@ -88,6 +88,7 @@ class NamesOnDemand(dict[str, Any]):
         """
         super().__init__(entries)
         self._make = make
+        self._made: dict[str, Any] = {}
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or (isinstance(name, str) and dialect_name(name) is not None)
@@ -96,8 +97,9 @@ class NamesOnDemand(dict[str, Any]):
         dialect = dialect_name(name)
         if dialect is None:
             raise KeyError(name)
-        self[name] = entry = self._make(name, dialect)
-        return entry
+        if name not in self._made:  # kept apart, because engines list the registry's own entries
+            self._made[name] = self._make(name, dialect)
+        return self._made[name]
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the entry for a name; unlike that of a plain dictionary, it makes missing entries."""

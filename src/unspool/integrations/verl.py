@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ..dialects import Dialect, facts_of, find
+from ..dialects import Dialect, end_tokens, facts_of, find
 from ..errors import UsageError
 from ..events import CallEnd, Event, Markup, Text
 from ..parser import Parser
@@ -58,7 +58,8 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
         @property
         def stop_token_ids(self) -> list[int]:
             """The ids of the tokens that end generation."""
-            ends = () if self.dialect.request is None else facts_of(self.dialect).eos
+            facts = None if self.dialect.request is None else facts_of(self.dialect)
+            ends = () if facts is None else end_tokens(self.dialect, facts)
             special = as_tokenizer(self.tokenizer).special_tokens()
             return [id for id, literal in special.items() if literal in ends]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .._core.token_ids.tokenizer_adapters import as_tokenizer
+from ..dialects import end_tokens
+from ..dialects.parse_templates import template_text
 from ._context import PlanContext
 
 
@@ -12,7 +14,7 @@ def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] |
     if context.request.ignore_eos:
         context.why["eos"] = "the request ignores the end of the turn"
         return (), ()
-    names = context.facts.eos
+    names = end_tokens(context.dialect, context.facts)
     ids = _special_token_ids(context)
     known_ids = [ids[name] for name in names if name in ids]
     source = f"those of {family} in the vocabulary"
@@ -46,5 +48,6 @@ def warn_about_stops(context: PlanContext) -> None:
     """Warn about each stop string that occurs in a marker, because the output would end at that marker."""
     dialect = context.dialect
     for stop in context.request.stop:
-        if any(stop and stop in template for template in (*dialect.reasoning, *dialect.call)):
+        templates = (*map(template_text, dialect.reasoning), *dialect.call)
+        if any(stop and stop in template for template in templates):
             context.warnings.append(f"stop={stop!r} is markup of {context.family}: the output will end there")

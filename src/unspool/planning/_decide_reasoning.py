@@ -34,7 +34,7 @@ def decide_switch(context: PlanContext) -> bool:
                 "cannot stay in the content; use include_reasoning=false to hide it"
             )
         return _explain(context, False, "the request keeps reasoning in the content (separate_reasoning)")
-    if thinking.named_off and request.choice == "named":
+    if thinking.habits.named_off and request.choice == "named":
         if options.on:
             context.warnings.append(
                 f"{options.source} is ignored: {family} does not reason before named calls"
@@ -42,10 +42,10 @@ def decide_switch(context: PlanContext) -> bool:
         _switch_template(context, False)
         return _explain(context, False, f"{family} does not reason if tool_choice names the function")
     if options.on is not None:
-        if not options.on and thinking.caution:
-            context.warnings.append(thinking.caution)
+        if not options.on and thinking.habits.caution:
+            context.warnings.append(thinking.habits.caution)
         return _explain(context, options.on, f"the request sets {options.source}")
-    if thinking.json_off and not options.source and (request.forced or request.json_answer):
+    if thinking.habits.json_off and not options.source and (request.forced or request.json_answer):
         _switch_template(context, False)
         why = (
             f"{family} does not reason before required calls and JSON answers unless the request asks for it"

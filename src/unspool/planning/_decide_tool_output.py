@@ -81,7 +81,7 @@ def _required_calls(context: PlanContext) -> tuple[ToolOutput, str]:
         names = " or ".join(dict.fromkeys(variant for _, variant in context.dialect.family.variants))
         raise UsageError(
             f"{requirement}, but the vocabulary decides how {family} writes calls; pass tokenizer=, "
-            f"or name {names}"
+            f"or the dialect {names}"
         )
     return "native", f"{requirement}, enforced by the grammar of {context.dialect.name}"
 
@@ -122,7 +122,7 @@ def output_dialect(context: PlanContext, output: ToolOutput, *, reads_reasoning:
 
 
 def output_stages(context: PlanContext, strip: str, output: ToolOutput) -> tuple[str, ...]:
-    """Return the names of the plan's stages (see ``output_stages``), in the order in which they run."""
+    """Return the names of the stages that this plan needs, in the order in which they run."""
     request = context.request
     stages = {
         # With guided JSON, no stage is needed, because the dialect's section contains the marker to strip.

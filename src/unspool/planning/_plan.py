@@ -114,7 +114,7 @@ class Plan:
     reasoning: bool
     """True if the model reasons."""
     include_reasoning: bool
-    """True if the client gets the reasoning."""
+    """True if the client receives the reasoning."""
     chat_template_kwargs: Mapping[str, object]
     """Variables for the chat template, including the reasoning options that this family's template reads."""
     start: OutputStart
@@ -229,7 +229,7 @@ class Plan:
         if name == "one_call":
             return OneCall()
         if name == "answer":
-            return ReasoningAsAnswer(strict=self.facts.thinking.swap == "nothing")
+            return ReasoningAsAnswer(strict=self.facts.thinking.habits.swap == "nothing")
         return NoReasoning()
 
 

@@ -89,7 +89,7 @@ class PlannedParser(Parser):
     def feed(self, text: str) -> list[Event]:
         """Feed the next chunk of output, of any length, and return the new events."""
         if not isinstance(text, str) or self._tokenizer is not None or self._finished:
-            return super().feed(text)  # raises a suitable error
+            return super().feed(text)  # this call raises a suitable error
         self._add_raw(text)
         if self._openers is not None:
             self._first += text

@@ -72,7 +72,7 @@ class Request:
 def read_request(request: Mapping[str, object]) -> Request:
     """Return the values of a request's fields; raise an error if the request contradicts itself."""
     if not isinstance(request, Mapping):
-        raise UsageError(f"request is a {type(request).__name__}; pass the body of a chat completion")
+        raise UsageError(f"request is a {type(request).__name__}; pass the body of a chat completion request")
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
         if request.get(old) is not None:
             raise UsageError(f"{old} is not supported: use {new}")

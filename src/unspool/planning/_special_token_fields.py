@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dialects.parse_templates import literals, parse_template, split_marks
 from ._plan import Plan
 from .decide_special_tokens import markers
 
@@ -30,9 +29,8 @@ def special_token_fields(plan: Plan, engine: str) -> dict[str, Any]:
         # llama.cpp removes all special tokens that are not listed here.  It ignores listed texts that are not
         # a single token.
         texts: dict[str, None] = {}
-        for template in markers(plan.dialect, calls=True, reasoning=True):
-            for literal in literals(parse_template(split_marks(template)[1])):
-                if len(literal.strip()) > 1:
-                    texts[literal.strip()] = None
+        for literal in markers(plan.dialect, calls=True, reasoning=True):
+            if len(literal.strip()) > 1:
+                texts[literal.strip()] = None
         return {"preserved_tokens": list(texts)}
     return {}

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ..dialects import Dialect, Thinking, built_in_dialects, facts_of
+from ..dialects import Dialect, Thinking, built_in_dialects, end_tokens, facts_of
 from ..errors import UsageError
 from ._build_plan import plan
 
@@ -102,13 +102,13 @@ def row(name: str) -> tuple[str, ...]:
         thinking.off_when() if thinking.default else NOT_APPLICABLE,
         thinking.when_off or NOT_APPLICABLE
         if off is None or off.reasoning
-        else _read(off.reads.reasoning, thinking),
+        else _read(off.reads.reasoning, in_header=off.reads.prompt.opens_message),
         default.start,
         on.start if thinking.default else NOT_APPLICABLE,
         after.start,
         _forced(name, "required", default.dialect),
         _forced(name, NAMED, default.dialect),
-        " ".join(map(_code, facts.eos)) or "model",
+        " ".join(map(_code, end_tokens(default.dialect, facts))) or "model",
         NOT_APPLICABLE if off is None or not off.strip else _code(off.strip),
     )
 
@@ -127,14 +127,14 @@ def switch(thinking: Thinking, *, on: bool) -> dict[str, Any] | None:
     return None
 
 
-def _read(reasoning: tuple[str, ...], thinking: Thinking) -> str:
-    return "read" if reasoning or thinking.in_header else "text"
+def _read(reasoning: tuple[object, ...], *, in_header: bool) -> str:
+    return "read" if reasoning or in_header else "text"
 
 
 def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:
-    """Return a table cell: the kind of constraint that enforces a call.
+    """Return a table cell: the kind of constraint that enforces a call, and notes in parentheses.
 
-    In parentheses: other kinds, for backends that support fewer constraints, and ``by tokenizer`` if the
+    The notes are other kinds, for backends that support fewer constraints; and ``by tokenizer`` if the
     form of calls depends on the vocabulary.
     """
     kinds: list[str] = []

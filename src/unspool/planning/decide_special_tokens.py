@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from .._core.token_ids.tokenizer_adapters import Tokenizer, as_tokenizer, unwrap_tokenizer
-from ..dialects import Dialect
+from ..dialects import Dialect, Section, Wrapper
+from ..dialects.list_templates_and_markers import header_literals
+from ..dialects.parse_templates import literals, parse_template
 
 if TYPE_CHECKING:
     from ._context import PlanContext
@@ -100,7 +102,7 @@ def skipped_tokens(tokenizer: object) -> frozenset[str]:
 
 
 def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
-    """Yield the templates that contain the markers of an output.
+    """Yield the literal texts of templates, which contain the markers of an output.
 
     :param calls: True to include the templates of calls.
     :param reasoning: True to include the templates of reasoning.
@@ -108,18 +110,16 @@ def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
     Message boundaries and stop tokens are left out.  The parser removes them anyway, so the
     detokenizer may strip them.
     """
-    yield from dialect.content
+    templates: list[str | Section | Wrapper] = [*dialect.content]
     if reasoning:
-        yield from dialect.reasoning
+        templates += dialect.reasoning
     if calls and dialect.call:
-        yield from dialect.call
-        yield from dialect.section
-        yield from dialect.param
-        if dialect.args == "bare":
-            yield dialect.values.quote
-    frame = dialect.frame
-    if frame is not None:
-        yield from (*frame.open, frame.sep, *frame.ends, *frame.fields)
+        templates += [*dialect.call, *dialect.section, *dialect.param]
+    for template in templates:
+        yield from literals(parse_template(template))
+    if calls and dialect.call and dialect.args == "bare":
+        yield dialect.values.quote
+    yield from header_literals(dialect)
 
 
 def stripped_markers(dialect: Dialect, tokenizer: object, *, calls: bool, reasoning: bool) -> tuple[str, ...]:
@@ -128,10 +128,10 @@ def stripped_markers(dialect: Dialect, tokenizer: object, *, calls: bool, reason
     :param calls: True if the parser needs the markers of calls.
     :param reasoning: True if the parser needs the markers of reasoning.
     """
-    templates = tuple(markers(dialect, calls=calls, reasoning=reasoning))
+    texts = tuple(markers(dialect, calls=calls, reasoning=reasoning))
     # Tokens that consist of one character or of whitespace are not markers.
     return tuple(
         token
         for token in sorted(skipped_tokens(tokenizer))
-        if len(token) > 1 and not token.isspace() and any(token in template for template in templates)
+        if len(token) > 1 and not token.isspace() and any(token in text for text in texts)
     )

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from ..dialects import Dialect, Family, Names, Prompt, get_dialect
+from ..dialects import Dialect, Family, Habits, Names, Prompt, Section, Wrapper, Writing, get_dialect
+from ..dialects.list_templates_and_markers import turn_markers
+from ..dialects.parse_templates import escaped, text_around
 
 
-def opener(template: str) -> str:
+def opener(template: str | Wrapper) -> str:
     """Return the opening marker of a wrapper template."""
-    return template.lstrip("^?").partition("{text}")[0].strip()
+    return text_around(template, "text")[0].strip()
 
 
-def closer(template: str) -> str:
+def closer(template: str | Wrapper) -> str:
     """Return the closing marker of a wrapper template."""
-    return template.partition("{text}")[2].strip()
+    return text_around(template, "text")[1].strip()
 
 
 @lru_cache(maxsize=256)
@@ -38,22 +40,29 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
     :param strip: a marker to remove if the model writes it before the JSON (decision PRE.6).
     """
     plain = get_dialect("generic_json")
-    sections: tuple[str, ...] = ("^{calls}",) if name else plain.section
+    sections: tuple[str | Section, ...] = (Section("{calls}", only_at_start=True),) if name else plain.section
+    strip = strip.strip()
     if strip:  # some models write only the opening marker, others also the closing marker
-        leads = (f"^{strip}\n", f"^{strip}\n</{strip[1:]}\n")
-        anchored = [section[1:] for section in sections if section.startswith("^")]
-        sections += tuple(lead + section for lead in leads for section in anchored)
+        leads = (escaped(f"{strip}\n"), escaped(f"{strip}\n</{strip[1:]}\n"))
+        sections += tuple(
+            replace(section, text=lead + section.text)
+            for lead in leads
+            for section in sections
+            if isinstance(section, Section) and section.only_at_start
+        )
     return replace(
         plain,
         name=f"{plain.name}:{dialect.name}",
         family=Family("guided output"),
         section=sections,
         call=("[{envelope}]", ",{envelope}]", "{args}") if name else plain.call,
-        sep=(";",) if name else plain.sep,
+        writing=Writing(between_calls=";") if name else plain.writing,
+        separators=() if name else plain.separators,
         names=Names(fixed=name),
         reasoning=dialect.reasoning if reasoning else (),
         drop=dialect.drop,
+        habits=Habits(drop_text=dialect.habits.drop_text, repeated_calls=dialect.habits.repeated_calls),
         stop=dialect.stop,
-        prompt=Prompt(turn=dialect.prompt.turn),
+        prompt=Prompt(turn=turn_markers(dialect)),
         id_format=dialect.id_format,
     )

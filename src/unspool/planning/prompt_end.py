@@ -11,13 +11,13 @@ from .._core.read_prompt_end import output_start, relevant_tail
 from .._core.schema.tools import tool_name
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects import Dialect, RequestFacts, role_markers
+from ..dialects import Dialect, RequestFacts, end_tokens, role_markers
 from ..errors import UsageError
 from .derived_dialects import closer, opener
 
 _TOOLS_ADVICE: Final = "pass tools to the chat template, or describe them in the system message"
 _MAX_COMPARED: Final = 65536
-"""Maximum number of characters for which the ends of a message and of the prompt are compared."""
+"""Maximum number of characters to compare at the end of a message and the end of the prompt."""
 
 
 def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
@@ -54,7 +54,7 @@ def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
 
 
 def _start_of_prefill(prompt: str, prefill: str) -> int:
-    """Return the offset in the prompt at which the message starts that the output continues.
+    """Return the offset in the prompt of the message that the output continues.
 
     A template may change whitespace in the message, or remove the beginning of the message.  So the offset is
     the start of the longest common suffix of prompt and message; differences in whitespace are ignored.
@@ -112,13 +112,13 @@ def check_prompt(
 ) -> list[str]:
     """Return warnings about a prompt; raise an error if it cannot come from a template of the family."""
     text = prompt.rstrip()
-    for eos in facts.eos:
+    for eos in end_tokens(dialect, facts):
         if text.endswith(eos):
             raise UsageError(
                 f"the prompt ends with {eos!r}, which ends a turn of {family}: render it with "
-                "add_generation_prompt=True, or pass the end of the prompt exactly as the model gets it"
+                "add_generation_prompt=True, or pass the end of the prompt exactly as the model receives it"
             )
-    endings = facts.prompts
+    endings = dialect.prompt.ends
     expected = f"prompts of {family} end with {' or '.join(map(repr, endings))}"
     if endings:
         bare = _without_seed(text, dialect)

@@ -74,7 +74,7 @@ def read_reasoning_options(
     warnings: list[str] = []
     variables = _Variables()
     variables.read(request, thinking, warnings)
-    has_option = any(key in variables.values for key in (*SWITCHES, thinking.effort_name))
+    has_option = any(key in variables.values for key in (*SWITCHES, thinking.habits.effort_name))
     kwargs = {key: value for key, value in defaults.items() if not (has_option and key in SWITCHES)}
     kwargs.update(variables.values)
     return _OptionReader(family, thinking, kwargs, warnings).read()
@@ -113,7 +113,7 @@ class _Variables:
 
     def _check_spelling(self, request: Mapping[str, object]) -> None:
         # Engines have reasoning fields that unspool does not know.  So an unknown field is an error only if
-        # its name is almost a known name.
+        # its name resembles a known name.
         for key in request:
             if key in SWITCHES or request[key] is None or not _LOOKS_LIKE_OPTION.search(str(key)):
                 continue
@@ -208,7 +208,7 @@ class _OptionReader:
         self._read_budget()
         self._read_effort(adaptive)
         on = self.on
-        if on is None and self.thinking.written and not adaptive:
+        if on is None and self.thinking.habits.written and not adaptive:
             on = True
         self._write_options(on)
         return ReasoningOptions(
@@ -222,7 +222,7 @@ class _OptionReader:
     # -- checks
 
     def _check_known(self, key: str) -> None:
-        known = (*SWITCHES, self.thinking.effort_name)
+        known = (*SWITCHES, self.thinking.habits.effort_name)
         if key in known or key in _OTHER_VARIABLES or key in _OWN_OPTIONS:
             return
         if not _LOOKS_LIKE_OPTION.search(key):
@@ -237,7 +237,7 @@ class _OptionReader:
         if thinking.default is None:
             return f"{self.family} does not reason; leave it out"
         if thinking.default == "always":
-            depth = f"; {thinking.effort_name} sets how much" if thinking.switches else ""
+            depth = f"; {thinking.habits.effort_name} sets how much" if thinking.switches else ""
             return f"{self.family} always reasons{depth}; leave it out"
         if not thinking.switches:
             return f"{self.family} has no such option, because the model decides; leave it out"
@@ -320,7 +320,7 @@ class _OptionReader:
 
     def _read_effort(self, adaptive: bool) -> None:
         thinking = self.thinking
-        name = thinking.effort_name
+        name = thinking.habits.effort_name
         efforts = {key: self.kwargs[key] for key in ("reasoning_effort", name) if key in self.kwargs}
         if not efforts:
             return
@@ -347,7 +347,7 @@ class _OptionReader:
         words = dict(thinking.efforts) or {word: word for word in _EFFORTS}
         if isinstance(value, str) and value.strip().lower() in words:
             return words[value.strip().lower()]
-        bounds = thinking.numeric_effort
+        bounds = thinking.habits.numeric_effort
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if bounds is not None and number and bounds[0] <= float(str(value)) <= bounds[1]:
             return value

@@ -11,8 +11,8 @@ ReasoningAsAnswer  turns reasoning into content if no answer follows
 NoReasoning        hides reasoning (``include_reasoning=false``)
 =================  ==============================================================
 
-A stage never loses a span.  It turns the text that it removes into ``Markup``
-events, so the events still cover the whole output.
+A stage never loses a span.  Text that a stage removes becomes ``Markup`` events,
+so the events still cover the whole output.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Stage(Protocol):
 class LeadStrip:
     """Stage that strips a reasoning marker from the beginning of the content.
 
-    If the closing marker follows an opening marker, it is stripped, too.
+    A closing marker that follows an opening marker is stripped, too.
 
     Up to ``MAX_WHITESPACE`` characters of whitespace before a marker are also stripped.  Whitespace after the
     last stripped marker is content.
@@ -119,7 +119,7 @@ class LeadStrip:
 class OneCall:
     """Stage that keeps only the first call.
 
-    Each further call is replaced by markup and by a diagnostic that contains the name of the call.
+    Each further call becomes markup and a diagnostic, which contains the name of the call.
     """
 
     __slots__ = ("_offset", "_raw", "pending")

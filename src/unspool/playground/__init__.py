@@ -6,7 +6,7 @@ The page (``static/``) can be opened in two places:
 * The gateway also serves the page, which then sends its requests to the gateway.
 
 In both cases :func:`answer` handles the page's requests.  This function uses only the data in the request.
-Users may type anything, so it returns errors as answers.
+Users may type anything, so the function returns errors as answers.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def detect_dialect(request: Mapping[str, Any]) -> dict[str, Any]:
     data = _data(request)
     if is_modelfile(data.decode(errors="replace")):
         raise UsageError(
-            f"{name} is a Modelfile, which refers to other files: pass the GGUF of its FROM line"
+            f"{name} is a Modelfile, which refers to other files: pass the GGUF file that its FROM line names"
         )
     model = from_stream(BytesIO(data), name)
     detection = detect_model_dialect(replace(model, vocabulary=load_vocabulary(model)))

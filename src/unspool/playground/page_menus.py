@@ -92,7 +92,7 @@ def examples(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _case(case: TestCase, tool_lists: list[Any]) -> dict[str, Any]:
-    """Return a case as JSON, whose ``tools`` is an index into ``tool_lists``; extend this list if needed."""
+    """Return a case as JSON; ``tools`` is an index into ``tool_lists``, to which new tools are added."""
     declared = list(case.tools)
     if declared not in tool_lists:
         tool_lists.append(declared)

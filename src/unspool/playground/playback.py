@@ -75,7 +75,9 @@ def play(request: Mapping[str, Any]) -> dict[str, Any]:
 def _ends(text: str, length: int) -> Sequence[int]:
     """Return the offsets at which the pieces end; they are cached, because every request needs them."""
     if length < 0:
-        raise UsageError(f"chunk={length}: pass the length of a piece, or 0 for pieces like tokens")
+        raise UsageError(
+            f"chunk={length}: pass the length of a piece, or 0 for pieces about as long as tokens"
+        )
     if length:
         return [*range(length, len(text), length), *([len(text)] if text else [])]
     return list(accumulate(map(len, pieces(text))))
@@ -154,7 +156,7 @@ class _Playback:
 
     def _message(self) -> Message | None:
         try:
-            return None if self._error is not None else self._builder.message()
+            return None if self._error is not None else self._builder.message
         except MalformedOutput as error:
             self._error = error
             return None

@@ -41,7 +41,7 @@ class Setup:
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Setup:
-        """Return the setup that a request describes; its ``dialect`` is a name, or a declaration as JSON."""
+        """Return the setup in a request, whose field ``dialect`` is a name, or a declaration as JSON."""
         dialect = request.get("dialect")
         policies = read_field(request, "policies", dict, {})
         prompt = request.get("prompt")

@@ -114,7 +114,7 @@ class _File:
         return self._added
 
     def to_str(self) -> str:
-        raise NotImplementedError  # never called, because this class has a decoder
+        raise NotImplementedError  # not needed: `decoder` is used
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         del skip_special_tokens

@@ -150,7 +150,7 @@ class ChatTemplate:
     def load(cls, source: str | PathLike[str] | Source, **options: Any) -> ChatTemplate:
         """Load the template of a model, together with its special tokens.
 
-        Nothing is downloaded, and no server is asked.  For the template of a running server, pass
+        Nothing is downloaded, and no server is contacted.  For the template of a running server, pass
         ``unspool.models.find_source(url)``.
 
         :param source: a model directory, a file with a template, a ``tokenizer_config.json``, a GGUF file, or
@@ -169,7 +169,8 @@ class ChatTemplate:
                 raise UsageError("this is the text of a template: pass it to ChatTemplate() itself")
             if is_url(name):
                 raise UsageError(
-                    f"{name} is not a file: pass unspool.models.find_source({name!r}) to ask this server"
+                    f"{name} is a URL, not a file: to load a server's template, pass "
+                    f"unspool.models.find_source({name!r})"
                 )
             if name == "-":
                 raise UsageError("- is not a file: pass a path, or the name of a downloaded model")
@@ -197,10 +198,11 @@ class ChatTemplate:
         :param messages: dictionaries with ``role`` and ``content``, or objects that can be
             converted to such dictionaries; ``normalise_history`` prepares them.
         :param tools: the tools of the request.
-        :param add_generation_prompt: end the prompt with the header of the model's turn, such as
+        :param add_generation_prompt: whether to end the prompt with the header of the model's turn, such as
             ``<|im_start|>assistant``.
-        :param continue_final_message: end the prompt inside the last message, which the model then continues.
-            True continues the field ``content``; a string names another field, such as ``reasoning_content``.
+        :param continue_final_message: whether to end the prompt inside the last message, so that the model
+            continues this message.  True means the field ``content``; a string names another field, such as
+            ``reasoning_content``.
         :param kwargs: variables for the template, such as ``enable_thinking``,
             ``documents`` and ``reasoning_effort``.
         """

@@ -204,7 +204,7 @@ def generate(
 ) -> str:
     """Return the rendering of a template; raise ``Limit`` if it reaches a limit.
 
-    :param marked: put marks around ``{% generation %}`` blocks.
+    :param marked: whether to put marks around ``{% generation %}`` blocks.
     :param seconds: the whole time limit, for the error message.
     :param seconds_left: the seconds that remain of the time limit.
     """

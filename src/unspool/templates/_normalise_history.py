@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .._core.render.message import render
 from .._core.schema.numbers import in_range
 from ..dialects import OPENAI_ID, IdFormat, find
-from ..dialects.parse_templates import parse_template, split_at, split_marks
+from ..dialects.parse_templates import parse_template, split_at
 from ..errors import UsageError
 from ..message import Message, ToolCall
 from ._capabilities import REASONING_KEYS, ChatMessage, text_part
@@ -34,7 +34,7 @@ def normalise_history(
 ) -> list[ChatMessage]:
     """Return the messages of a request in the form that the template can read.
 
-    Everything that the template can express is kept. The input is not changed. Equal histories always get
+    Everything that the template can express is kept. The input is not changed. Equal histories always have
     equal results, including ids; otherwise the next prompt of a conversation would not begin with the
     previous prompt.
 
@@ -111,8 +111,8 @@ def _assistant(
     content = message.get("content")
     if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
-        # Without the round-trip check, every message can be rendered: the model must see its earlier output.
-        content = render(dialect, _as_message(inline, content, calls), check=False)
+        # The round-trip check would reject some messages, but the model must see all of its earlier output.
+        content = render(_as_message(inline, content, calls), dialect, check=False)
     elif calls:
         message["tool_calls"] = calls
         if reasoning and content and isinstance(content, str) and not capabilities.content_with_reasoning:
@@ -132,7 +132,7 @@ def _closer(dialect: Dialect) -> str:
     """Return the closing reasoning marker; if there is none, return a text that no template contains."""
     if not dialect.reasoning:
         return "\0"
-    _, _, after = split_at(parse_template(split_marks(dialect.reasoning[0])[1]), "text")
+    _, _, after = split_at(parse_template(dialect.reasoning[0]), "text")
     return "".join(piece.text for piece in after).strip() or "\0"
 
 
@@ -219,7 +219,7 @@ def _finite(text: str) -> float:
 
 
 class _Ids:
-    """Converter of call ids to the model family's format; a call and its result get equal ids."""
+    """Converter of call ids to the model family's format; a call and its result receive equal ids."""
 
     def __init__(self, form: IdFormat) -> None:
         self._form = form

@@ -1,4 +1,4 @@
-"""Render jobs and their results, with the format for sending them between processes.
+"""Jobs that render templates, their results, and the format for sending both between processes.
 
 ``TemplateRunner`` runs a job.  It returns errors as results, because an exception
 cannot be sent to another process.
@@ -87,7 +87,7 @@ class RenderResult(NamedTuple):
 class TemplateRunner:
     """Runner of render jobs.
 
-    It caches compiled templates, because compiling a template takes longer than rendering it.
+    The runner caches compiled templates, because compiling a template takes longer than rendering it.
     """
 
     def __init__(self, *, has_signal: bool = False) -> None:
@@ -99,8 +99,7 @@ class TemplateRunner:
         self._code: OrderedDict[str, CodeType] = OrderedDict()
         self._length = 0
         self._lock = threading.Lock()
-        """Lock for the cache, which is needed on platforms where jobs run in the threads of the caller's
-        process."""
+        """Lock for the cache; needed on platforms where jobs run in the threads of the caller's process."""
 
     def run(self, job: RenderJob) -> RenderResult:
         """Run a job, and return its result; errors are results, too."""

@@ -6,7 +6,7 @@ thread.  The pool starts child processes when they are needed, and keeps a few o
 processes are busy, callers wait in the order of arrival.
 
 The time limit of a rendering is a limit on processor time.  A caller waits at most
-three times that limit plus one second, including the time until a child is free.
+one second longer than three times that limit, including the time until a child is free.
 
 On platforms without child processes, templates run in the caller's thread.  Then only
 the limits of ``_jinja_environment.py`` apply.  These limits are checked when a template
@@ -325,7 +325,7 @@ def render(job: RenderJob) -> RenderResult:
 def isolated_renderer() -> Iterator[None]:
     """Render templates in a new process until the ``with`` block ends.
 
-    Use this for templates from requests, so that they cannot affect other renderings.  The
+    Use this function for templates from requests, so that such templates cannot affect other renderings.  The
     process has a low priority, so that such templates do not slow down streaming requests.
     """
     own = None if _pool is None else RenderPool(1, low_priority=True)
@@ -349,7 +349,7 @@ def _forget() -> None:
 
 
 def _before_fork() -> None:
-    _lock.acquire()  # held during the fork, because another thread may be starting a child
+    _lock.acquire()  # no other thread may start a child during the fork
 
 
 def _after_fork() -> None:

@@ -11,7 +11,7 @@ A template is untrusted code, so the process limits itself before the first job:
   process therefore loads all modules that renderings need in advance.
 
 Jobs arrive as ``marshal`` data, which is fast and supports every value that a
-template may get (tuples, large numbers, unpaired surrogates).  Loading such data is
+template may receive (tuples, large numbers, unpaired surrogates).  Loading such data is
 safe here, because jobs come from our own parent process.  Results, in contrast, can
 be influenced by a template.  So they are sent as a header of fixed size and plain
 text, and the parent checks both.
@@ -37,7 +37,7 @@ _AGAIN: Final = 0.05
 """Seconds between two ``SIGPROF`` signals.  The signal is repeated, because other code may catch the error
 that the first signal raised."""
 _GRACE: Final = 0.25
-"""Seconds of processor time beyond the limit after which ``SIGVTALRM`` ends the process."""
+"""Seconds of processor time between the limit and ``SIGVTALRM``, which ends the process."""
 
 
 def main() -> None:

@@ -89,7 +89,7 @@ def _openers(
 
 
 def _other_openers(messages: Sequence[ChatMessage], text: str, ends: frozenset[str]) -> list[tuple[str, str]]:
-    """Return pairs of role and opener for all messages except the first and those of the model."""
+    """Return pairs of role and opener for all messages except the first message and the model's messages."""
     openers: list[tuple[str, str]] = []
     end = 0
     for message in messages:

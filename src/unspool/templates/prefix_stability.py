@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ..dialects import list_dialects
-from ..dialects.parse_templates import split_marks
+from ..dialects.parse_templates import text_around
 from ._capabilities import REASONING_KEYS, ChatMessage, TemplateCapabilities, text_part
 from ._chat_template import ChatTemplate, ChatTemplateError
 
@@ -33,8 +33,8 @@ TAG: Final = r"(?:<[^<>\s]{1,60}>|\[/?[A-Z_]{2,}\]|[\[\]]~?!?\w~?[\[\]]|◁[^◁
 """Regular expression for the markers of all families, for use without a vocabulary."""
 _TAGS_AT_END: Final = re.compile(rf"(?:{TAG}\s*)*\Z")
 _TAIL: Final = 1024
-"""Markers are searched only in this many characters at the end of a text.  Without this limit, a long run of
-markers would take quadratic time.
+"""Maximum number of characters to search for markers at the end of a text.  Without this limit, a long run
+of markers would take quadratic time.
 """
 _TAG_AT_END: Final = re.compile(rf"{TAG}\s*\Z")
 _HEADER_AT_END: Final = re.compile(rf"{TAG}[\w =]{{0,40}}{TAG}\s*\Z")
@@ -202,8 +202,8 @@ class ConversationRenderer:
     def header(self, history: Sequence[ChatMessage]) -> str:
         """Return the header of the model's turn.
 
-        The header is the text that the generation prompt adds after these messages.  If it adds no text, the
-        last markers of the prompt are returned.
+        The header is the text that the generation prompt adds after these messages.  If the generation
+        prompt adds no text, the last markers of the prompt are returned.
         """
         prompt = self.prompt(history)
         ended = self.render(history, generation=False).removesuffix(prompt.finale)
@@ -220,13 +220,15 @@ class ConversationRenderer:
         lead: str | None,
         turn_start: str | None = None,
     ) -> ExtendedConversation:
-        """Return two renderings of the conversation: without and with new messages after the model's turn.
+        """Return renderings of a conversation before and after new messages are added.
+
+        Before the addition, the conversation ends with the model's turn.
 
         :param lead: the text before the answer if the turn has no reasoning (an empty reasoning block, or an
             empty string); None if the turn begins with reasoning.
         :param turn_start: the actual beginning of the turn, including the reasoning marker or empty reasoning
-            block at the end of its prompt (``SplitPrompt.seed``); None if the current prompt ends in the same
-            way.
+            block at the end of its prompt (``SplitPrompt.seed``); None if that
+            prompt ends in the same way as the prompt rendered from ``history``.
         """
         prompt = self.prompt(history)
         seed = prompt.seed if turn_start is None or turn_start.startswith(prompt.seed) else ""
@@ -392,6 +394,6 @@ def _known_markers() -> tuple[ReasoningMarkers, ...]:
 def _markers_of_dialects() -> Iterator[ReasoningMarkers]:
     for dialect in list_dialects():
         for template in dialect.reasoning:
-            opener, _, closer = split_marks(template)[1].partition("{text}")
+            opener, closer = text_around(template, "text")
             if opener.strip() and closer.strip():
                 yield ReasoningMarkers(opener.strip(), closer.strip())

@@ -13,7 +13,7 @@ The laws::
     chunking       all ways to split an output into chunks lead to equal events
     tiling         the spans of the events cover the input in order, without gaps or overlaps
     places         the spans of a call's name and arguments contain the name and the arguments
-    order          calls start, get arguments and end, one at a time; ``Finish`` is last
+    order          calls start, receive arguments and end, one at a time; ``Finish`` is last
     hold-back      the parser delays events for at most ``Parser.max_pending`` characters
     cuts           if an output stops inside a call, the call is truncated; no marker becomes text
     arguments      the arguments sent so far are a prefix of the final arguments
@@ -42,9 +42,10 @@ from random import Random
 
 from ..dialects import Dialect, find
 from ._every_policy_has_effect_law import EFFECTS, assert_policy
-from ._labelled_pieces import RenderedPiece, render_pieces
+from ._grammar_law import assert_grammar
 from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
+    Feed,
     ModelOutput,
     ParseRun,
     as_model_output,
@@ -68,11 +69,13 @@ from ._parsing_laws import (
     assert_tiles,
 )
 from ._quoted_prompt_laws import assert_continuations, assert_quotations
+from ._render_labelled_pieces import RenderedPiece, render_pieces
 from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis
 from ._streamed_equals_whole_law import assert_wires
 
 __all__ = [
     "POLICIES",
+    "Feed",
     "HostileText",
     "ModelOutput",
     "ParseRun",
@@ -83,6 +86,7 @@ __all__ = [
     "assert_complexity",
     "assert_continuations",
     "assert_cuts",
+    "assert_grammar",
     "assert_hold_bound",
     "assert_laws",
     "assert_never_raises",
@@ -119,8 +123,7 @@ def check_dialect(
     :param texts: valid and broken outputs in this dialect; a :class:`ModelOutput` also contains parts of the
         request.
     :param examples: number of messages to generate.
-    :param mutations: number of broken variants per text; the number of hostile texts per text is a tenth of
-        it.
+    :param mutations: number of broken variants per text; there are a tenth as many hostile texts.
     :raises UsageError: if hypothesis is not installed.
     """
     require_hypothesis()
@@ -145,6 +148,7 @@ def check_dialect(
 
     for _ in range(mutations // 10):
         assert_complexity(hostile(spec, rng), 400)
+    assert_grammar(spec)
     assert_quotations(spec)
     assert_continuations(spec)
     for policy in EFFECTS:

@@ -39,7 +39,7 @@ class SampleCall:
 
     def write(self, *parts: Part) -> str:
         """Return the rendering of a message with these parts, by default only the sample call."""
-        return render(self.spec, Message(parts=parts or (self.call(),)), check=False)
+        return render(Message(parts=parts or (self.call(),)), self.spec, check=False)
 
     def tools(self, **types: str) -> ToolList:
         """Return tools that declare the called function, with parameters of these types."""
@@ -206,7 +206,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             ),
         },
         _unusual_spellings,
-        # In other notations, arguments are always converted to canonical JSON.
+        # In all other notations, arguments are always converted to canonical JSON.
         lambda sample: sample.notation in ("json", "params"),
     ),
     "after_calls": _Effect(
@@ -265,8 +265,8 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
             "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # An id after the arguments can be used only with commit=call, because without it, the call was
-        # already reported.
+        # An id after the arguments can be used only with commit=call.  By default, the call is reported
+        # before its id is known.
         lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
         lambda sample: sample.id in _render_with_id(sample),
     ),
@@ -286,7 +286,7 @@ def _render_with_id(sample: SampleCall) -> str:
     with_id = [template for template in spec.call if "{id}" in template or "{envelope}" in template]
     envelope = replace(spec.envelope, order=("id", "name", "args"))
     spec = replace(spec, call=(*with_id, *spec.call), envelope=envelope)
-    text = render(spec, Message(tool_calls=(sample.call(),)), check=False)
+    text = render(Message(tool_calls=(sample.call(),)), spec, check=False)
     return text.replace(spec.id_format.new(sample.name, 0), sample.id)
 
 

@@ -102,14 +102,13 @@ _PAIR_PROBABILITY: Final = 0.3
 """Probability that a hostile text repeats a pair of units instead of one unit."""
 
 InputForm = Literal["text", "ids", "decoded", "prompt"]
-"""Form in which the parser gets a hostile text: as output text, as token ids, as text with token ids, or as a
-prompt."""
+"""Form in which a parser receives a hostile text: text, token ids, text with token ids, or a prompt."""
 _INPUT_FORMS: Final[tuple[InputForm, ...]] = ("text", "ids", "decoded", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
 class HostileText:
-    """Hostile text, which is a prefix and a repeated unit, with the options for parsing it."""
+    """Hostile text (a prefix and a repeated unit), with the options for parsing the text."""
 
     dialect: str | Dialect
     state: str
@@ -148,7 +147,7 @@ class HostileText:
                     raise AssertionError(
                         f"{self}: {parser.pending} characters are pending, but max_pending is {max_pending}"
                     )
-            builder.message()
+            _ = builder.message
         return events
 
     def _parse_in_chunks(
@@ -205,7 +204,7 @@ def _states(spec: Dialect) -> dict[str, str]:
     found: dict[str, str] = {"start": ""}
     for message in _MESSAGES:
         try:
-            text = render(spec, message, check=False)
+            text = render(message, spec, check=False)
         except UsageError:
             continue
         parser = Parser(spec, tools=EXAMPLE_TOOLS)
@@ -219,7 +218,7 @@ def _states(spec: Dialect) -> dict[str, str]:
             elif mode == "arguments" and prefix.endswith("Paris"):
                 mode = "string"
             found.setdefault(mode, prefix)
-            # For these states, keep the longest text that leads to the state as well.
+            # For these states, also keep the longest text that leads to the state.
             if mode in ("matching", "arguments", "between"):
                 found[f"late {mode}"] = prefix
     arguments = found.get("late arguments", "")
@@ -243,7 +242,7 @@ def _units(spec: Dialect) -> list[str]:
     rendered = []
     for message in _MESSAGES:
         with suppress(UsageError):
-            rendered.append(render(spec, message, check=False))
+            rendered.append(render(message, spec, check=False))
     prefixes = [
         prefix for state, prefix in states(spec).items() if state not in ("start", "content", "reasoning")
     ]

@@ -10,7 +10,7 @@ from random import Random
 from typing import Final, NoReturn
 
 from ..dialects import Dialect, find
-from ..dialects.parse_templates import literals, parse_template, split_marks
+from ..dialects.list_templates_and_markers import dialect_literals
 from ..errors import MalformedOutput
 from ..events import CallStart, Diagnostic, Event, FinishReason, normalise
 from ..message import Message, Part, TextPart
@@ -120,7 +120,7 @@ def run_parser(
     try:
         for batch in batches:
             builder.feed(batch)
-        message = builder.message()
+        message = builder.message
     except MalformedOutput:
         if "error" not in astuple(parser.policies):
             raise
@@ -221,18 +221,7 @@ def mutate(text: str, rng: Random, markers: Sequence[str] = ()) -> str:
 def markers(dialect: str | Dialect) -> tuple[str, ...]:
     """Return all literals in a dialect's templates that are longer than one character."""
     spec = find(dialect)
-    templates = [
-        *spec.call,
-        *spec.section,
-        *spec.param,
-        *spec.reasoning,
-        *spec.content,
-        *spec.drop,
-        *spec.stop,
-    ]
-    if spec.frame is not None:
-        templates += [*spec.frame.open, spec.frame.sep, *spec.frame.ends, *spec.frame.fields]
-    texts = {text for template in templates for text in literals(parse_template(split_marks(template)[1]))}
+    texts = set(dialect_literals(spec))
     # Models may omit a list bracket that is next to a marker, so add the markers without brackets.
     texts |= {text.removesuffix("[").removeprefix("]") for text in texts}
     return tuple(sorted(text for text in texts if len(text.strip()) > 1))

@@ -53,7 +53,7 @@ def assert_tiles(run: ParseRun) -> None:
         at = event.end
         covered = text[event.start : event.end]
         if isinstance(event, Text | Markup) and event.text != covered:
-            if event.start == event.end == 0 and event.text == run.dialect.prompt.echo:
+            if event.start == event.end == 0 and event.text == run.dialect.habits.echo:
                 continue  # an event for text that the prompt already contains
             run.fail("tiling", f"{event} covers {covered!r}")
         elif isinstance(event, CallStart):
@@ -120,7 +120,7 @@ def _reads_python(spec: Dialect) -> bool:
 
 
 def assert_order(run: ParseRun) -> None:
-    """Assert that calls start, get arguments and end one at a time, and that ``Finish`` is last."""
+    """Assert that calls start, receive arguments and end one at a time, and that ``Finish`` is last."""
     index, is_open = -1, False
     for event in run.events:
         if isinstance(event, CallStart):
@@ -160,7 +160,7 @@ def assert_argument_prefixes(run: ParseRun, whole: ParseRun | None = None) -> No
 
     The final arguments of a complete call must be JSON.
 
-    :param whole: the run that parsed the case in one chunk, from which the final arguments are taken.
+    :param whole: the run in one chunk; its arguments are the final arguments.
     """
     final = _arguments((whole or run).events)
     sent: dict[int, str] = {}
@@ -272,7 +272,7 @@ def assert_chunking_invariant(
     """Assert that all chunkings of a text lead to equal events and equal messages.
 
     :param ways: the chunkings to try, by default those of :func:`chunkings`.
-    :param each: function that makes further assertions; it gets each run, and the run in one chunk.
+    :param each: function that makes further assertions; it receives each run, and the run in one chunk.
     :return: the run that parsed the text in one chunk.
     """
     case = as_model_output(case)
@@ -306,7 +306,7 @@ def difference(whole: ParseRun, other: ParseRun) -> str:
 
 
 def _fewest_chunks(whole: ParseRun, chunks: list[str]) -> ParseRun:
-    """Join as many chunks as possible as long as the run still differs from ``whole``; return this run."""
+    """Join chunks while the run still differs from ``whole``; return the run with the fewest chunks."""
     found = run_parser(whole.dialect, whole.case, chunks)
     at = 0
     while at + 1 < len(chunks):

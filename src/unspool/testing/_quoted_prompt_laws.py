@@ -8,7 +8,8 @@ from itertools import cycle, product
 from typing import Any, Final
 
 from ..dialects import Dialect, facts_of, find
-from ..dialects.parse_templates import parse_template, split_at, split_marks
+from ..dialects.list_templates_and_markers import turn_markers
+from ..dialects.parse_templates import parse_template, split_at
 from ..events import CallStart
 from ..policies import PRESETS, Policies, policy_choices
 from ._every_policy_has_effect_law import SampleCall
@@ -104,23 +105,23 @@ def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: 
 
 def _seeds(spec: Dialect) -> list[str]:
     """Return texts that a template may add at the end of a prompt: an empty text, or a reasoning opener."""
-    wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
+    wrapped = [split_at(parse_template(template), "text") for template in spec.reasoning]
     return ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
 
 
 def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
     """Yield turn formats with the prompt endings of the family's own templates, if these are known."""
     facts = facts_of(spec) if spec.request is not None else None
-    ends = [*spec.prompt.turn]
+    ends = [*turn_markers(spec)]
     if facts is not None:
-        ends += facts.prompts
+        ends += spec.prompt.ends
     for end in ends:
         yield TurnFormat("{text}", end + "\n")
 
 
 def quotations(spec: Dialect) -> Iterator[str]:
     """Yield texts to quote: markers, complete calls, unfinished calls, and a combination of them."""
-    yield from (*markers(spec), *spec.prompt.turn)
+    yield from (*markers(spec), *turn_markers(spec))
     sample = SampleCall(spec)
     if not sample.capabilities.calls:
         return

@@ -17,9 +17,9 @@ from ..dialects.parse_templates import (
     Attributes,
     Placeholder,
     literals,
+    only_at_start,
     parse_template,
     split_at,
-    split_marks,
 )
 from ..errors import UsageError
 from ..message import Message, ToolCall
@@ -49,13 +49,13 @@ def assert_round_trip(
     """
     spec = find(dialect)
     message, tools = (sample.message, sample.tools) if isinstance(sample, SampleMessage) else (sample, tools)
-    text = render(spec, message, check=False)
+    text = render(message, spec, check=False)
     if _has_call_start_in_value(spec, message):
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # An id after the arguments can be used only with commit=call, because without it, the call was
-        # already reported.
+        # An id after the arguments can be used only with commit=call.  By default, the call is reported
+        # before its id is known.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
@@ -79,7 +79,7 @@ def assert_round_trip(
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
     # ``render`` checks the round trip, too.
-    return render(spec, message)
+    return render(message, spec)
 
 
 def _has_call_start_in_value(spec: Dialect, message: Message) -> bool:
@@ -114,14 +114,15 @@ class MessageCapabilities:
         self.typed = self.payload == "params"
         self.verbatim = self.payload in ("args", "envelope") and self.notation == "json"
         self.reserved = {
-            *spec.names.null_calls,
-            *(w for route in routes for w in re.split(r"[=.\s]", route.when)),
+            *spec.habits.null_calls,
+            *(w for route in routes for w in route.when),
+            *(w for route in routes for value in route.when.values() for w in re.split(r"[.\s]", value)),
         }
         """Names that have a special meaning in the dialect, and cannot be names of functions."""
         nameless = self.payload == "code" and "{name}" not in template
         self.fixed = spec.names.fixed or ("python" if nameless else "")
         """Name of the only function that the dialect can call; empty if it can call any function."""
-        self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
+        self.anchored = only_at_start(spec.section[0])
         """True if the parser recognises calls only without content before them."""
         self.plain_keys = not self.verbatim
         """True if argument names must be identifiers."""
@@ -139,14 +140,13 @@ class MessageCapabilities:
         """Return the single characters, such as ``{``, that may start a call in the middle of text."""
         found: set[str] = set()
         for section in self.spec.section:
-            marks, body = split_marks(section)
-            before, _, _ = split_at(parse_template(body), "calls")
+            before, _, _ = split_at(parse_template(section), "calls")
             opening = "".join(
                 piece.text for piece in before if not isinstance(piece, Placeholder | Attributes)
             ).strip()
             if len(opening) == 1:
                 found.add(opening)
-            elif not opening and "^" in marks:
+            elif not opening and only_at_start(section):
                 found.update("{[(")
         return found
 
@@ -226,7 +226,7 @@ class _MessageStrategies:
             content = None
             if capabilities.content and not (calls and capabilities.anchored):
                 content = draw(st.none() | trimmed if calls or reasoning_text is not None else verbatim)
-                content = content and spec.prompt.echo + content
+                content = content and spec.habits.echo + content
             with_ids = tuple(
                 replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
             )
@@ -263,7 +263,7 @@ class _MessageStrategies:
         words = self.words
         quoted = [marker for marker in capabilities.markers if capabilities.spec.values.quote not in marker]
         if capabilities.typed:
-            # A closing tag is data if text follows that cannot follow a parameter, so append `` x``.
+            # A closing tag is data if the text after it cannot follow a parameter, so append `` x``.
             quoted = [f"{marker} x" for marker in quoted]
         if capabilities.notation == "loose":
             # In a notation without escapes, a quote may end the string.
@@ -271,7 +271,7 @@ class _MessageStrategies:
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
         # In dialects with nested tags, an opening parameter tag inside a value is markup.
-        if capabilities.spec.values.nested:
+        if capabilities.spec.habits.nested:
             heads = [param.partition("{")[0].split(" ")[0] for param in capabilities.spec.param]
             quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
         if quoted:
@@ -288,7 +288,7 @@ class _MessageStrategies:
         if capabilities.fixed:
             names = st.just(capabilities.fixed)
         types = ["string", "integer", "number", "boolean", "null"]
-        if not capabilities.spec.values.nested:
+        if not capabilities.spec.habits.nested:
             types += ["array", "object"]
         schemas: SearchStrategy[dict[str, Any]] = st.recursive(
             st.sampled_from(types).map(lambda type_: {"type": type_}),
@@ -312,7 +312,7 @@ class _MessageStrategies:
         from hypothesis import strategies as st
 
         keys = st.sampled_from(("city", "n", "name", "arguments", "file_path", "x1", "id"))
-        if self.capabilities.spec.values.unescape:
+        if self.capabilities.spec.habits.unescape:
             keys |= st.sampled_from(("a&b", 'say "hi"', "x<y", "&quot;"))
         return st.dictionaries(keys if plain else keys | self.words.filter(bool), schemas, max_size=4)
 

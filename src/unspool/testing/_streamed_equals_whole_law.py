@@ -1,4 +1,4 @@
-"""Property test of API streams: a client gets the complete response, and cannot run any other calls.
+"""Property test of API streams: a client receives the complete response, and cannot run any other calls.
 
 For each API, this module has a client that assembles a stream strictly by the rules of the API.
 """
@@ -46,11 +46,11 @@ _ERROR: Final = Received("", "", (), "", error=True)
 def assert_wires(
     dialect: str | Dialect, case: str | ModelOutput, ways: Iterable[Sequence[str]] | None = None
 ) -> None:
-    """Assert, for every API, that a client gets equal responses with and without streaming.
+    """Assert, for every API, that a client receives equal responses with and without streaming.
 
     - The calls that the client assembles from the stream are the calls of the complete response.
     - The client can parse the arguments of complete calls, but not those of other calls.
-    - The client gets every complete call, all content and all reasoning.
+    - The client receives every complete call, all content and all reasoning.
 
     Arguments are compared as text, because Python values would hide differences in the spelling
     of numbers, infinite numbers, and duplicate keys.
@@ -89,7 +89,7 @@ def _assert_wire(
     except ProtocolError as error:
         raise make_error(str(error)) from error
     try:
-        message = None if failed else builder.message()
+        message = None if failed else builder.message
         whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
@@ -157,9 +157,8 @@ def _chat_stream(chunks: Sequence[Chunk]) -> Received:
         if "error" in chunk:
             return _ERROR
         client.feed(chunk)
-    message = client.message()
-    calls = tuple((call.name, call.arguments) for call in message.tool_calls)
-    return Received(message.content or "", message.reasoning or "", calls, message.finish_reason)
+    sent = client.finish().to_chat(broken="poison")
+    return _chat_whole({"choices": [{"message": sent, "finish_reason": client.message.finish_reason}]})
 
 
 def _chat_whole(response: Any) -> Received:

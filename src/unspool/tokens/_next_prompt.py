@@ -1,4 +1,4 @@
-"""Next prompt of a multi-turn conversation, which consists of the sampled ids and a suffix.
+"""Next prompt of a multi-turn conversation: the sampled ids, followed by a suffix.
 
 Encoding the whole conversation again could change sampled ids, for two reasons.  The tokenizer may split the
 same text into other tokens than the model did, and the template may format arguments differently.  So this
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = ("unspool_first", "unspool_other")
 _IDS: Final = ("unspool0", "unspool1")
-"""Prefixes of placeholder call ids; with one more digit, these ids have nine characters, as Mistral requires.
-"""
+"""Prefixes of placeholder call ids.  A prefix and one digit have nine characters, as Mistral requires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def extend(
     tools: Iterable[object] | None = None,
     **variables: object,
 ) -> Extension:
-    """Return the prompt for the model's next turn, which adds new messages to its previous output.
+    """Return the prompt for the model's next turn, after new messages.
 
     The prompt begins with ``previous_ids``.  If encoding the whole conversation again leaves these ids
     unchanged, the prompt is equal to that encoding.
@@ -99,7 +98,11 @@ def extend(
     ids = as_ids(previous_ids)
     new = as_chat(new_messages)
     if not ids or not new:
-        raise UsageError(f"{'previous_ids' if new else 'new_messages'} is empty: there is nothing to extend")
+        raise UsageError(
+            "new_messages is empty: pass at least one message"
+            if not new
+            else "previous_ids is empty: pass the ids of the conversation so far"
+        )
     if any(message.get("role") == "assistant" for message in new):
         return Extension(
             None, why="new_messages contains a turn of the model, but its output is already in previous_ids."
@@ -145,7 +148,7 @@ class _LastTurn(NamedTuple):
     lead: str | None
     """The empty reasoning block before the answer, or an empty string if there is no block.
 
-    It is None if the turn contains reasoning.
+    The value is None if the turn contains reasoning.
     """
     turns_before: bool
     """True if the conversation contains earlier turns of the model."""
@@ -358,14 +361,14 @@ class _Extender:
             self.check_open(renderings, calls=calls)
         if gap and begin == 0 and not _without(text, special, self.ids[len(self.ids) - end :]).endswith(gap):
             raise _NoExtension(
-                f"The template writes {gap!r} between the model's text and the end of its turn, but the ids "
-                "contain other text between them."
+                f"The template writes {gap!r} between the model's text and the end of the turn, "
+                "but the ids contain other text there."
             )
         suffix = ending[end:]
         return Extension([*self.ids, *suffix], suffix)
 
     def split(self, renderings: ExtendedConversation) -> tuple[str, str]:
-        """Split the text that the template writes after the model's output at its first special token."""
+        """Split the rendered text after the model's output at the first special token of this text."""
         literals = "|".join(
             map(re.escape, sorted(self.tokenizer.special_tokens().values(), key=len, reverse=True))
         )
@@ -386,8 +389,8 @@ class _Extender:
         usual = special.get(ends[-1], "") if ends else ""
         if last and last not in renderings.own:
             raise _NoExtension(
-                f"The ids end with {last}, but the template writes {usual or renderings.rest[:20]!r} "
-                f"instead: remove {last} if it only ended the generation."
+                f"The ids end with {last}, but the template writes {usual or renderings.rest[:20]!r}: "
+                f"remove {last} if it only ended the generation."
             )
         if calls and len(ends) > 1 and last not in {special[id] for id in ends}:
             raise _NoExtension(

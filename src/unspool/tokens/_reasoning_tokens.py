@@ -73,7 +73,7 @@ class ReasoningIds:
     def end(
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int | None:
-        """Return the number of ids up to and including the one that ends reasoning; None if no id ends it."""
+        """Return the number of ids up to and including the one that ends reasoning, or None."""
         parser = self._parser(prompt, start_channel)
         if parser.reasoning_ended:
             return 0
@@ -158,7 +158,7 @@ class ReasoningCounter:
             self._decide(events[-1].end)
 
     def _decide(self, offset: int) -> None:
-        """Add to ``total`` the reasoning tokens that end at or before the text offset."""
+        """Count the reasoning tokens that end at or before a text offset, and increase ``total``."""
         tokens, spans = self._tokens, self._spans
         while tokens and tokens[0][1] <= offset:
             start, end = tokens.popleft()

@@ -53,8 +53,8 @@ class StreamEncoder:
     def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
         """Return the JSON objects for further events of the parser; the first call also opens the stream.
 
-        :param usage: token counts so far.  Pass them at the latest with the last events; the encoder sends
-            them in the chunk in which the API expects them.
+        :param usage: token counts so far.  Pass the counts with the last events at the latest; the encoder
+            sends the counts in the chunk in which the API expects them.
         """
         raise NotImplementedError
 

@@ -4,8 +4,8 @@
 again.  Everything else passes unchanged: unknown fields, usage, chunks without choices, errors, and the
 reasoning and tool calls that the server has parsed itself.
 
-Some text is held back until its meaning is certain.  So for one chunk from the server, the client may get no
-chunk or several chunks.  Log probabilities and token ids of held-back text are sent with the next chunk of
+Some text is held back until its meaning is certain.  So for one chunk from the server, the client may receive
+no chunk or several chunks.  Log probabilities and token ids of held-back text are sent with the next chunk of
 the choice.
 """
 
@@ -84,11 +84,11 @@ class ChatRepair:
         return out
 
     def finish(self, *, end_marked: bool) -> list[Chunk]:
-        """Return the chunks that were held back, after the server's last chunk.
+        """End the response after the server's last chunk, and return the chunks that were held back.
 
         :param end_marked: True if the server has marked the end of the stream.  Choices without a finish
             reason are then treated as complete.  Without an end mark, such choices count as truncated, and
-            the client gets no finish reason for them.
+            the client receives no finish reason for them.
         """
         out: list[Chunk] = []
         if self.failed:
@@ -186,7 +186,7 @@ class _Choice:
         delta = read_chat_choice(known, _standard(reason) or "stop", logprobs=_logprobs(choice))
         builder = self._reader.planned.fold()
         builder.feed(self._reader.feed(delta))
-        encoded: Any = self._stream.response(builder.message())["choices"]
+        encoded: Any = self._stream.response(builder.message)["choices"]
         message = encoded[0]["message"]
         for call in message.get("tool_calls", ()):
             call.update(self._call_fields.get(call["id"], {}))

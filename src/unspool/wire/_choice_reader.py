@@ -47,8 +47,8 @@ class ChoiceReader:
         :param parser: parser of the whole output.
         :param content_parser: function that returns a new parser for text from which the upstream has
             already removed the reasoning.
-        :param include_reasoning: pass on the reasoning that the upstream has parsed.
-        :param ids: parse token ids instead of text.
+        :param include_reasoning: whether to pass on the reasoning that the upstream has parsed.
+        :param ids: whether to parse token ids instead of text.
         """
         self.planned = parser
         """Parser of the whole output.
@@ -123,7 +123,7 @@ class ChoiceReader:
         return events
 
     def _read(self, delta: Delta) -> list[Event]:
-        """Return the events for a delta that has other fields than text, or that follows such a delta."""
+        """Return the events for a delta that has fields other than text, or that follows such a delta."""
         events: list[Event] = []
         if delta.reasoning:
             self._upstream_splits_reasoning = self._upstream_splits_reasoning or self._parser is None

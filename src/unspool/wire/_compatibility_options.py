@@ -50,7 +50,7 @@ class WireOptions:
     def finish_reason(self, reason: FinishReason, *, forced: bool) -> FinishReason:
         """Return the finish reason to report.
 
-        :param forced: the request forced a call.
+        :param forced: whether the request forced a call.
         """
         return self.forced_finish_reason if forced and reason == "tool_calls" else reason
 

@@ -43,8 +43,8 @@ class _LineSplitter:
 class EventReader:
     r"""Reader of server-sent events that returns the data of each event.
 
-    It follows the standard: lines end with a line feed, a carriage return, or both; comments and other
-    fields are skipped.  Unlike a browser, it limits the length of an event.
+    The reader follows the standard: lines end with a line feed, a carriage return, or both; comments and
+    other fields are skipped.  Unlike a browser, the reader limits the length of an event.
 
     >>> EventReader(100).feed(b"data: 1\n\n: ping\n\ndata: 2\r\n\r\ndata: 3\r\rdata: 4")
     [b'1', b'2', b'3']
@@ -95,7 +95,7 @@ class EventReader:
         self._data += line
 
     def _normalise_newlines(self, portion: bytes) -> bytes:
-        """Replace all newlines by line feeds.
+        """Replace all newlines with line feeds.
 
         If a read ends with a carriage return, the line ends there.  If the next read then starts with a line
         feed, both characters form one newline, so the line feed is removed.

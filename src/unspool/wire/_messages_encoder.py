@@ -17,6 +17,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from .._core.conversions.chat import reason_of
+from .._core.conversions.make_broken_arguments_unparsable import RESPONSE_ADVICE
 from .._core.conversions.messages import SIGNATURE, message_to_blocks
 from ..dialects import IdFormat
 from ..errors import MalformedOutput
@@ -137,12 +139,14 @@ class MessagesStream(StreamEncoder):
     def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed.
 
-        :raises MalformedOutput: if a call is malformed, because this response cannot express one.
+        :raises MalformedOutput: if a call is malformed, because it cannot be expressed in this response.
         """
         self._count(usage)
         out = self._message()
-        out["content"] = message_to_blocks(message, broken="poison", load_arguments=self._load_arguments)
-        out |= self._stop_fields(self._reported(message.finish_reason))
+        out["content"] = message_to_blocks(
+            message, broken="poison", load_arguments=self._load_arguments, advice=RESPONSE_ADVICE
+        )
+        out |= self._stop_fields(self._reported(reason_of(message)))
         out["usage"] = self._usage()
         return out
 
@@ -159,7 +163,7 @@ class MessagesStream(StreamEncoder):
         }
 
     def _stop_fields(self, reason: FinishReason) -> Chunk:
-        """Return the fields ``stop_reason`` and ``stop_sequence``, the reason why the message ended."""
+        """Return the fields ``stop_reason`` and ``stop_sequence``, which say why the message ended."""
         return {
             "stop_reason": STOP_REASONS[reason] if self.stop_sequence is None else "stop_sequence",
             "stop_sequence": self.stop_sequence,

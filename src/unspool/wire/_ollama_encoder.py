@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from .._core.conversions.chat import reason_of
 from .._core.conversions.make_broken_arguments_unparsable import load_object, unsendable_call
 from ..errors import MalformedOutput
 from ..events import (
@@ -34,7 +35,7 @@ from ._usage import AnyUsage
 
 Form = Literal["chat", "generate"]
 _DONE_REASONS: Final = {"length": "length"}
-"""Values of ``done_reason`` by finish reason; every other finish reason becomes ``stop``."""
+"""Value of ``done_reason`` for each finish reason; every other finish reason becomes ``stop``."""
 
 
 class OllamaStream(StreamEncoder):
@@ -72,7 +73,7 @@ class OllamaStream(StreamEncoder):
         return self._reported(self._filter.finish_reason)
 
     def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
-        """Return the objects for parser events, each of which becomes one line of the stream."""
+        """Return the objects for parser events; each object becomes one line of the stream."""
         self._count(usage)
         out: list[Chunk] = []
         for event in self._filter.feed(events):
@@ -153,7 +154,7 @@ class OllamaStream(StreamEncoder):
             fields["thinking"] = texts["reasoning"]
         if calls:
             fields["tool_calls"] = calls
-        return self._last_line(fields, self._reported(message.finish_reason))
+        return self._last_line(fields, self._reported(reason_of(message)))
 
     def _call(self, id: str, name: str, arguments: str) -> Chunk:
         value = load_object(name, arguments, self._load_arguments)

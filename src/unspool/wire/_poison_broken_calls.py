@@ -78,7 +78,7 @@ class SentCalls:
         return text
 
     def flush(self) -> str:
-        """Return the text that ``add_arguments()`` has held back, at the end of a call."""
+        """End the arguments of a call, and return the text that ``add_arguments()`` has held back."""
         half, self._half_pair = self._half_pair, ""
         return half
 

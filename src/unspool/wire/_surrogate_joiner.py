@@ -16,7 +16,7 @@ class SurrogateJoiner:
         """First halves of surrogate pairs, keyed by the path of their string in the chunk."""
 
     def join(self, value: Any, path: tuple[object, ...] = ()) -> Any:
-        """Return a chunk with only complete characters; store the first half if a string ends with one."""
+        """Return a chunk with only complete characters; store a first half at the end of a string."""
         if isinstance(value, dict):
             return {_merge_pairs(key): self.join(one, (*path, key)) for key, one in value.items()}
         if isinstance(value, list):

@@ -42,7 +42,7 @@ class UpstreamCalls:
         self._queue: deque[_Call | Event] = deque()
         """Upstream calls and parser events that follow the open call."""
         self._parser_indices: dict[int, int] = {}
-        """Index in the output of each call that the parser has found, keyed by the parser's own index."""
+        """Output index of each call that the parser has found, keyed by the parser's own index."""
         self._finished = False
 
     def add(self, deltas: Sequence[CallDelta], at: int, parser_calls: int = 0) -> list[Event]:
@@ -79,7 +79,7 @@ class UpstreamCalls:
         return out
 
     def finish(self, reason: FinishReason, events: list[Event], at: int) -> list[Event]:
-        """Return the queued events at the end of the output, followed by the parser's last events."""
+        """End the output, and return the queued events, followed by the parser's last events."""
         if not self.used:
             return events
         self._finished = True
@@ -90,7 +90,7 @@ class UpstreamCalls:
         return out
 
     def _advance(self, out: list[Event], at: int, reason: FinishReason = "stop") -> None:
-        """Append the queued calls and events to ``out``, up to a call that may get more arguments."""
+        """Append the queued calls and events to ``out``, up to a call that may receive more arguments."""
         # Each iteration ends the open call, if possible, and then handles the first entry of the queue.
         while True:
             call = self._open

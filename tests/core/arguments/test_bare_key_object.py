@@ -385,7 +385,7 @@ SCHEMA = ValueType(
     ("text", "expected"),
     [
         ("{zip:01234}", '{"zip": "01234"}'),
-        ("{zip:null}", '{"zip": "null"}'),
+        ("{zip:null}", '{"zip": null}'),
         ("{zip:}", '{"zip": ""}'),
         ("{n:Q42Q}", '{"n": "42"}'),
         ("{n:42Q}", '{"n": "42"}'),

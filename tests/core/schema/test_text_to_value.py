@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from unspool import parse
 from unspool._core.schema import text_to_value as _values
 from unspool._core.schema.numbers import number_to_json
 from unspool._core.schema.python_to_json import python_to_json
@@ -975,3 +976,61 @@ def test_documented_examples_hold() -> None:
         '"s": "42", "i": 42, "f": 3.5, "b": true, "n": null, "a": [1, 2], '
         '"o": {"k": "v", "deep": {"x": [1]}}, "eo": {}, "u": "héllo 世界 😀"'
     )
+
+
+# -- null and booleans that the text types
+
+OPTIONAL = [
+    {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "parameters": {"type": "object", "properties": {"day": {"type": "string"}}},
+        },
+    }
+]
+TYPED_VALUES = {
+    "kimi_k3": (
+        '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="day" type="%t"'
+        "<|sep|>%v<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
+    ),
+    **{
+        name: (
+            f'<{tag}{section}>\n<{tag}invoke name="f">\n<{tag}parameter name="day" string="false">'
+            f"%v</{tag}parameter>\n</{tag}invoke>\n</{tag}{section}>"
+        )
+        for name, tag, section in (
+            ("deepseek_v3_2", "｜DSML｜", "function_calls"),
+            ("deepseek_v4", "｜DSML｜", "tool_calls"),
+            ("deepseek_v41", "｜DSML｜ ", "calls"),
+        )
+    },
+    "gemma4": "<|tool_call>call:f{day:%v}<tool_call|>",
+    "functiongemma": "<start_function_call>call:f{day:%v}<end_function_call>",
+    "hermes": '<tool_call>{"name": "f", "arguments": {"day": %v}}</tool_call>',
+    "pythonic": "[f(day=%p)]",
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"), [("null", "null"), ("true", "boolean"), ("false", "boolean")], ids=lambda word: word
+)
+@pytest.mark.parametrize("dialect", TYPED_VALUES)
+def test_null_and_booleans_that_the_text_types_are_not_strings(dialect: str, word: str, kind: str) -> None:
+    python = {"null": "None", "true": "True", "false": "False"}[word]
+    text = TYPED_VALUES[dialect].replace("%v", word).replace("%p", python).replace("%t", kind)
+    message = parse(text, dialect, tools=OPTIONAL)
+    assert [call.arguments for call in message.tool_calls] == [f'{{"day": {word}}}']
+    assert {note.kind for note in message.diagnostics} <= {"schema_mismatch"}
+
+
+@pytest.mark.parametrize(("text", "value"), [("None", "null"), ("True", "true"), ("null", "null")])
+def test_python_words_without_quotes_are_not_strings(text: str, value: str) -> None:
+    message = parse(f"<|tool_call>call:f{{day:{text}}}<tool_call|>", "gemma4", tools=OPTIONAL)
+    assert [call.arguments for call in message.tool_calls] == [f'{{"day": {value}}}']
+
+
+@pytest.mark.parametrize("text", ["none", "Nonesuch", "5", "NULL", "true story"])
+def test_other_words_without_quotes_follow_the_schema(text: str) -> None:
+    message = parse(f"<|tool_call>call:f{{day:{text}}}<tool_call|>", "gemma4", tools=OPTIONAL)
+    assert [call.arguments for call in message.tool_calls] == [f'{{"day": "{text}"}}']

@@ -213,7 +213,9 @@ def test_local_ollama_is_resolved(tmp_path: Path) -> None:
 
 def test_ollama_with_several_models_needs_a_name() -> None:
     with answering(ollama("a", "qwen3:8b")) as url:
-        with pytest.raises(UsageError, match=f"as in {url}#a .it has a, qwen3:8b"):
+        with pytest.raises(
+            UsageError, match=rf"several models \(a, qwen3:8b\); add one to the address, as in {url}#a"
+        ):
             find_source(url)
         assert find_source(f"{url}#qwen3:8b").name == "qwen3:8b"
         with pytest.raises(UsageError, match="has no model b"):
@@ -222,6 +224,24 @@ def test_ollama_with_several_models_needs_a_name() -> None:
         assert find_source(url).name == "b"
     with answering(ollama()) as url, pytest.raises(UsageError, match="has no models; download"):
         find_source(url)
+
+
+# -- unspool's own gateway
+
+
+def test_gateway_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = [{"id": name, "owned_by": "unspool", "dialect": name} for name in ("glm45", "hermes")]
+    with answering({"/v1/models": {"data": listed}, "/api/version": {"version": "0.13.0"}}) as url:
+        assert (find_source(url).engine, find_source(url).name) == ("unspool", "glm45")
+        found = detect_server(f"{url}#hermes")
+        assert found.dialect is not None
+        assert found.dialect.name == "hermes"
+        assert main(["detect", f"{url}#hermes"]) == 0
+        with pytest.raises(UsageError, match="has no model qwen; it has glm45, hermes"):
+            find_source(f"{url}#qwen")
+    page = capsys.readouterr().out
+    assert "served by an unspool gateway" in page
+    assert "The gateway is configured for the dialect hermes." in page
 
 
 # -- other servers

@@ -39,7 +39,7 @@ from typing import Final, TypeAlias
 from ..compiler.argument_codec_base import Codec
 from ..scan.character_runs import BOUND, escaped, skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from ..schema.null_and_boolean_spellings import LOOSE_WORDS
+from ..schema.null_and_boolean_spellings import LOOSE_WORDS, WORDS
 from ..schema.text_to_value import value_by_spelling, word_or_number
 from ..schema.tools import UNKNOWN, ValueType
 from .json_value import json_kind
@@ -56,6 +56,7 @@ _CLOSER_OF: Final = {"{": "}", "[": "]", "(": ")"}
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 _WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in range(1, len(word) + 1))
+_WORD_STARTS: Final = frozenset(word[0] for word in WORDS)
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
@@ -452,7 +453,9 @@ class BareKeyObject(Codec):
         if buf.startswith(self._quote, pos):
             self._begin_scalar(_STRING, streams=True)
             return pos + len(self._quote)
-        self._begin_scalar(_BARE, streams=bool(kind) and self._kind.is_string)
+        # Even if the schema wants a string, a word such as `null` is what it looks like.
+        may_be_word = char in _WORD_STARTS
+        self._begin_scalar(_BARE, streams=bool(kind) and self._kind.is_string and not may_be_word)
         return pos
 
     def _begin_scalar(self, state: int, *, streams: bool) -> None:
@@ -609,7 +612,8 @@ class BareKeyObject(Codec):
             return _NO if char == ")" and self._closers[0] != ")" else _YES
         if level.closer == "]":
             return _NO if inner else _YES
-        if not self._streams:
+        wants_string = bool(self._kind.types) and self._kind.is_string
+        if not self._streams and not wants_string:
             if word_or_number("".join(self._raw)):
                 return _YES
             self._make_string()

@@ -84,6 +84,7 @@ class EnvelopeCodec(NamedPayload):
         "_form",
         "_has_args",
         "_has_other_member",
+        "_has_unread_object",
         "_held",
         "_json",
         "_lenient",
@@ -105,6 +106,7 @@ class EnvelopeCodec(NamedPayload):
         self._python: Final = form.python
         self._unmarked: Final = form.unmarked
         self._has_other_member = False  # the object has a member that is not part of a call
+        self._has_unread_object = False  # such a member is an object, which may hold the arguments
         self._lenient: Final = form.repair or form.python
         self._state = _OPEN
         self._depth = 0
@@ -169,8 +171,8 @@ class EnvelopeCodec(NamedPayload):
                 self.text = "".join(self._held) + self.text
                 self._held.clear()
         elif final and self._unmarked and self._has_other_member:
-            # The output ended inside an object with a member that calls do not have.  The object is more
-            # likely an answer that the token limit truncated than a call.
+            # The output ended inside an object with a member that calls do not have.  It is probably not a
+            # call, but an answer that the token limit truncated.
             self.error = "a call's arguments"
         return pos
 
@@ -232,6 +234,8 @@ class EnvelopeCodec(NamedPayload):
         elif self._state not in (_NEXT, _KEY) or not self.committed:
             return False
         if not self._has_args:
+            if self._has_unread_object:
+                return False
             self.text += "{}"
         self.diagnostics.append(("repaired", "missing } added", 0))
         self.error = ""
@@ -301,6 +305,10 @@ class EnvelopeCodec(NamedPayload):
             self._depth -= 1
         elif not self.name:
             self.error = "a call's name"
+        elif self._has_unread_object and not self._has_args:
+            # Some unknown member holds an object, most likely the arguments.  The function must not be called
+            # without them.
+            self.error = "a call's arguments"
         elif self.committed or not self._has_other_member:
             self.only_named = not self.committed
             self.committed = self.done = True
@@ -322,6 +330,8 @@ class EnvelopeCodec(NamedPayload):
                 self._held.append(text)
         elif role != _NO_ROLE:
             self._captured.append(text)
+        elif value.kind == "{" and text.strip("{} \t\r\n"):
+            self._has_unread_object = True
 
     def _end_value(self, at: int) -> None:
         """Process a complete key or value.
@@ -351,6 +361,7 @@ class EnvelopeCodec(NamedPayload):
                 return
             self.name = _decode_string(text)
             self.name_end = at - 1
+            self.is_like_tool = self._unmarked and self._depth > 0
             self.committed = not self._unmarked or self._has_args
         elif role == _ID_ROLE and text[:1] == '"':
             native = _decode_string(text)
@@ -366,6 +377,7 @@ class EnvelopeCodec(NamedPayload):
         keys = self._form
         self._state = _COLON
         self._role = _NO_ROLE
+        self._may_nest = key == "function" and not keys.keyed
         self._captured.clear()
         if keys.keyed:
             if self.committed:
@@ -382,9 +394,7 @@ class EnvelopeCodec(NamedPayload):
             self.committed = bool(self.name)
         elif key in keys.id_keys:
             self._role = _ID_ROLE
-        elif key == "function":
-            self._may_nest = True
-        elif key != "type":
+        elif key not in ("function", "type"):
             self._has_other_member = True
             self.dropped_member = self.dropped_member or self._has_args
             self.diagnostics.append(("extra_member", key[:80], at))

@@ -12,7 +12,8 @@ Theory of operation:
 * Whitespace before the first content of an element is held back, because it belongs to the value only if the
   element turns out to be a scalar.
 * As in ``tagged_parameters``, a closing tag ends a value only if the text after the tag can follow a
-  value, and strings are output as they arrive.
+  value, and strings are output as they arrive.  A value without a closing tag ends at the opening tag of
+  another parameter, if the schema declares this parameter and it is not there yet.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
 from ..scan.character_runs import BOUND, escaped, skip_whitespace
 from ..schema.text_to_value import Slot, is_text, quote
 from ..schema.tools import UNKNOWN
-from .tagged_parameters_base import Parameters, declared_type
+from .tagged_parameters_base import Parameters
 
 if TYPE_CHECKING:
     from ...events import Status
@@ -44,9 +45,10 @@ _CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array"
 class _Element:
     """Parameter whose closing tag has not been read yet."""
 
-    __slots__ = ("count", "declared", "discards", "raw", "seen", "shape", "slot", "type")
+    __slots__ = ("count", "declared", "discards", "key", "raw", "seen", "shape", "slot", "type")
 
-    def __init__(self, kind: ValueType, declared: str, slot: Slot, discards: bool) -> None:
+    def __init__(self, key: str, kind: ValueType, declared: str, slot: Slot, discards: bool) -> None:
+        self.key = key
         self.type = kind
         self.declared = declared
         """Type that an attribute of the tag declares, or an empty string."""
@@ -64,6 +66,7 @@ class NestedParameters(Parameters):
     """Codec for one call's parameters, nested to any depth, up to the call's closing marker."""
 
     __slots__ = (
+        "_last_closed",
         "_out",
         "_root",
         "_stack",
@@ -71,10 +74,11 @@ class NestedParameters(Parameters):
 
     def __init__(self, compiled: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
         super().__init__(compiled, tools, function, policies, compiled.params.nested_programs)
-        self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), discards=False)
+        self._root = _Element("", UNKNOWN, "", self._slot_for(UNKNOWN, {}), discards=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
         self._out: list[str] = []
+        self._last_closed = ""  # key of the element that was closed last, if nothing follows it yet
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         element = self._stack[-1] if self._stack else self._root
@@ -99,6 +103,9 @@ class NestedParameters(Parameters):
             self.text = "}" if self._root.count else "{}"
             self.done = True
         return "complete" if self.done else "truncated"
+
+    def _lacks_required(self) -> bool:
+        return self._lacks(self._root.seen)
 
     # -- between children
 
@@ -136,8 +143,15 @@ class NestedParameters(Parameters):
                 self.error = "a parameter or the end of the call"
             return pos
         if matcher.program in compiled.params.form_of:
+            self._last_closed = ""
             self._open_child(element, matcher, pos)
-        elif self._stack:
+            return pos + matcher.offset
+        key = matcher.fields.get("key", "")
+        if not self._stack or (key and key == self._last_closed and key != element.key):
+            # The closing tag of the last element is doubled; it must not close the element around it.
+            self.diagnostics.append(("stray_closer", buf[pos : pos + matcher.offset], pos))
+        else:
+            self._last_closed = element.key
             self._close_container()
         return pos + matcher.offset
 
@@ -147,7 +161,7 @@ class NestedParameters(Parameters):
         key = fields.get("key", "")
         discards = parent.discards or (parent.shape == _OBJECT and key in parent.seen)
         kind = self._child_type(parent, key)
-        element = _Element(kind, declared_type(fields), self._slot_for(kind, fields), discards)
+        element = _Element(key, kind, self._declared_type(fields), self._slot_for(kind, fields), discards)
         if discards:
             if not parent.discards:
                 self.diagnostics.append(("duplicate_argument", key, at))
@@ -205,9 +219,21 @@ class NestedParameters(Parameters):
         if matcher.program not in compiled.params.form_of:
             if not self._confirms:
                 return MATCH
-            return follows(compiled.follow.after_nested, buf, at + matcher.offset, final)
+            ends, end = compiled.follow.after_nested, at + matcher.offset
+            answer = follows(ends, buf, end, final)
+            after = skip_whitespace(buf, end)
+            literal = ends.literal_at(buf, after) if answer == MATCH else ""
+            return self._confirmed_by(literal, ends, buf, after, final) if literal else answer
+        key = matcher.fields.get("key", "")
         if element.shape == _OPEN and first and not is_text(element.type, element.declared):
-            self._make_container(element, matcher.fields.get("key", ""))
+            self._make_container(element, key)
+            return FAIL
+        parent = self._stack[-2] if len(self._stack) > 1 else self._root
+        declared = self._tools.keys(self._function) if parent is self._root else parent.type.keys()
+        if declared is None:
+            self.diagnostics.append(("slip", f"{buf[at : at + matcher.offset]} is part of a value", at))
+        elif parent.shape == _OBJECT and key in declared and key not in parent.seen:
+            return MATCH
         return FAIL
 
     def _make_container(self, element: _Element, key: str) -> None:
@@ -220,7 +246,7 @@ class NestedParameters(Parameters):
         elif "object" in types and "array" not in types:
             element.shape = _OBJECT
         else:
-            element.shape = _LIST if key == self._compiled.dialect.values.list_key else _OBJECT
+            element.shape = _LIST if key == self._compiled.dialect.habits.list_key else _OBJECT
 
     def _write(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
         """Output or collect the text of a value up to ``end``, and return the index that was reached.
@@ -257,10 +283,15 @@ class NestedParameters(Parameters):
                 '"' if element.slot.streams else self._value_of(element.slot, "".join(element.raw), pos)
             )
         self._stack.pop()
+        self._last_closed = element.key
         if self._compiled.follow.call_closers.literal_at(buf, at):
             return pos
         matcher = self._new_matcher()
         matcher.run(buf, at, True)
+        if matcher.program in self._compiled.params.form_of:
+            # The next parameter follows without a closing tag.
+            self.diagnostics.append(("slip", f"the closing tag of {element.key} is missing", at))
+            return pos
         return pos + matcher.offset
 
     # -- ends

@@ -43,7 +43,7 @@ def make_codec(
     """Return the codec for the arguments of a call."""
     compiled = compiled.owner_of(form)
     if form.payload == "params":
-        params = NestedParameters if compiled.dialect.values.nested else TaggedParameters
+        params = NestedParameters if compiled.dialect.habits.nested else TaggedParameters
         return params(compiled, tools, function, policies)
     if form.payload == "code":
         return RawCode(compiled.follow.code_ends)

@@ -10,13 +10,16 @@ Theory of operation:
   Some models write such a parameter under names such as ``arguments``.
 
 Values are not escaped, so a value may contain the text of its own closing tag, or quote a whole
-call.  Three rules determine where a value ends:
+call.  Four rules determine where a value ends:
 
 1. A closing tag ends the value only if another parameter or the end of the call follows
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
 2. A value without a closing tag ends at a marker that certainly ends the call.  Such a value also ends at the
    opening tag of a parameter that the function declares and the call does not have yet.
-3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.
+3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.  A quoted
+   call that is never closed ends with the section of the call around it.
+4. A closing tag that is repeated directly after itself is noise, and the value ends at the first one.  But if
+   the value holds opening tags of parameters (``_unpaired``), each of them takes one of the closing tags.
 
 The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
 output as it arrives; any other value is held back until its end.  A literal that may end a value is
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
 _SEEK: Final = 0
 _VALUE: Final = 1
 _WRAPPER: Final = 2
+_MOST_DOUBLED: Final = 2
+"""Number of superfluous closing tags after that of a value.  More of them are text about tags."""
 
 
 class TaggedParameters(Parameters):
@@ -59,19 +64,25 @@ class TaggedParameters(Parameters):
         "_discards",
         "_escaped_newline",
         "_form",
+        "_is_doubled",
         "_key",
         "_level",
+        "_may_be_compact",
+        "_quotes_section",
         "_raw",
         "_repair",
         "_seen",
         "_slot",
         "_state",
         "_streams",
+        "_unpaired",
     )
 
     def __init__(self, compiled: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
         super().__init__(compiled, tools, function, policies, compiled.params.head_programs)
         self._state = _SEEK
+        # True until the first parameter, unless a newline precedes it.
+        self._may_be_compact = bool(compiled.params.compact_programs)
         self._seen: set[str] = set()
         self._form: ParamForm = compiled.params.forms[0]
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
@@ -84,6 +95,10 @@ class TaggedParameters(Parameters):
         # Nesting depth of tags within calls that the value quotes.  Between the parameters of a quoted call
         # the depth is odd; inside the value of such a parameter it is even.
         self._level = 0
+        self._quotes_section = False  # the value holds the opening marker of a section of calls
+        self._is_doubled = False  # the closing tag of the value is doubled
+        # Number of opening tags of parameters in the value that are data and have no closing tag yet.
+        self._unpaired = 0
         # Escaped newline, such as a backslash and an n, that the model has written between tags instead of a
         # newline; empty if it has written none.  While this is empty, an escaped newline in a value is data.
         self._escaped_newline = ""
@@ -122,10 +137,15 @@ class TaggedParameters(Parameters):
     # -- between parameters
 
     def _read_gap(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        pos = self._after_gap(buf, pos)
+        start, pos = pos, self._after_gap(buf, pos)
+        compiled = self._compiled
+        if self._may_be_compact:
+            self._may_be_compact = "\n" not in buf[start:pos]
+            if self._may_be_compact and pos < len(buf):
+                self._programs = compiled.params.compact_programs
+                self._may_be_compact = False
         if pos == len(buf):
             return pos
-        compiled = self._compiled
         matcher = self._matcher
         if matcher is None:
             follow = compiled.follow
@@ -256,6 +276,9 @@ class TaggedParameters(Parameters):
         self._state = _VALUE
         self._at_start = True
         self._level = 0
+        self._unpaired = 0
+        self._quotes_section = False
+        self._is_doubled = False
         self._raw.clear()
         if self._discards:
             self.diagnostics.append(("duplicate_argument", key, at))
@@ -333,7 +356,7 @@ class TaggedParameters(Parameters):
         if self.error:
             return at
         if answer == MATCH:
-            return self._end_value(literal, at, out)
+            return self._end_value(literal, buf, at, out)
         self._closer = literal
         self._held = True
         return at
@@ -346,14 +369,25 @@ class TaggedParameters(Parameters):
         compiled = self._compiled
         end = at + len(literal)
         if self._confirms and (self._level or literal in compiled.follow.openers):
+            answer = self._section_changes(literal, buf, at, final)
+            if answer != FAIL:
+                return answer
             answer = self._in_quoted_call(literal, buf, end, final)
             if answer != MATCH:
                 return answer
         if literal in self._form.closers:
-            return self._confirmed(buf, end, final) if self._confirms else MATCH
+            if not self._confirms:
+                return MATCH
+            answer = self._confirmed(buf, end, final)
+            if answer == FAIL and self._unpaired:
+                self._unpaired -= 1
+            return answer
         if literal == self._form.forgotten:
             self.error = f"{literal} directly after the key"
             return MATCH
+        if literal in compiled.follow.section_openers:
+            self._quotes_section = True
+            return FAIL
         if literal in compiled.dialect.stop:
             # A marker that ends the turn is markup at the end of the input.  Elsewhere such a marker is data.
             after = skip_whitespace(buf, end)
@@ -361,17 +395,52 @@ class TaggedParameters(Parameters):
         # The literal can end the value only if the closing tag is missing, and if the literal is at the
         # beginning of a line or of the value.
         marker = literal.lstrip("\n")
+        is_head = marker in compiled.follow.heads.literals
         if marker == literal and not self._form.inline and not at_start:
+            self._unpaired += is_head
             return FAIL
-        if marker in compiled.follow.heads.literals:
-            matcher = self._new_matcher()
-            answer = matcher.run(buf, end - len(marker), final)
-            if answer != MATCH:
-                return answer if answer == NEED_MORE else FAIL
-            key = matcher.fields.get("key", "")
-            declared = self._tools.keys(self._function)
-            return MATCH if declared is not None and key in declared and key not in self._seen else FAIL
+        if is_head:
+            return self._next_begins(buf, end - len(marker), final)
         return follows(compiled.follow.after_call, buf, end, final)
+
+    def _next_begins(self, buf: str, at: int, final: bool) -> int:
+        """Return MATCH if the parameter at ``at`` is declared and not there yet, else FAIL."""
+        matcher = self._new_matcher()
+        answer = matcher.run(buf, at, final)
+        if answer == NEED_MORE:
+            return NEED_MORE
+        key = matcher.fields.get("key", "") if answer == MATCH else ""
+        declared = self._tools.keys(self._function)
+        if declared is not None and key in declared and key not in self._seen:
+            return MATCH
+        self._unpaired += 1
+        return FAIL
+
+    def _section_changes(self, literal: str, buf: str, at: int, final: bool) -> int:
+        """Return MATCH if the section ends and the next call begins after a closing tag, else FAIL.
+
+        Inside a call that the value quotes, closing tags are data.  But if the value quotes no section, a
+        section that ends shows that the quoted call was never closed.
+        """
+        change = self._compiled.follow.section_change
+        if not self._level or self._quotes_section or literal not in self._form.closers:
+            return FAIL
+        start, at = at, at + len(literal)
+        for markers in change:
+            after = skip_whitespace(buf, at)
+            if after - at > BOUND:
+                return FAIL
+            if not final and (after == len(buf) or markers.pending(buf, after)):
+                return NEED_MORE
+            literal = markers.literal_at(buf, after)
+            if literal:
+                at = after + len(literal)
+            elif markers is not self._compiled.follow.more_closers:
+                return FAIL
+        if not change:
+            return FAIL
+        self.diagnostics.append(("slip", "a call in a value is not closed", start))
+        return MATCH
 
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
         """Return FAIL for a literal in a quoted call, MATCH for other literals, NEED_MORE if undecided.
@@ -415,11 +484,39 @@ class TaggedParameters(Parameters):
         Return NEED_MORE if the answer depends on input that has not arrived.
         """
         after = self._after_gap(buf, end)
+        markers = self._compiled.follow.after_value
+        literal = markers.literal_at(buf, after) if after - end <= BOUND else ""
+        if literal:
+            return self._confirmed_by(literal, markers, buf, after, final)
+        if not self._level and after < len(buf) and not markers.pending(buf, after):
+            doubled = self._after_doubled(buf, after)
+            if doubled == MORE and not final:
+                return NEED_MORE
+            if doubled == MORE or (doubled > after and self._unpaired):
+                return FAIL
+            self._is_doubled = doubled > after
+            after = doubled
         if after - end > BOUND:
             return FAIL
         if self._in_spelled_break(buf, after):
             return FAIL if final else NEED_MORE
-        return follows(self._compiled.follow.after_value, buf, after, final)
+        answer = follows(markers, buf, after, final)
+        literal = markers.literal_at(buf, after) if answer == MATCH else ""
+        return self._confirmed_by(literal, markers, buf, after, final) if literal else answer
+
+    def _after_doubled(self, buf: str, pos: int) -> int:
+        """Return the position after the closing tags at ``pos``; ``MORE`` if the buffer ends inside one."""
+        closer = self._form.closers[-1]
+        for _ in range(_MOST_DOUBLED):
+            if pos == len(buf) or buf[pos] != closer[0]:
+                break
+            end = match_literal(closer, buf, pos)
+            if end < 0:
+                if end == MORE and not self._compiled.follow.after_value.pending(buf, pos):
+                    return MORE
+                break
+            pos = self._after_gap(buf, end)
+        return pos
 
     def _write(self, text: str, out: list[str]) -> None:
         if not text:
@@ -435,11 +532,15 @@ class TaggedParameters(Parameters):
         if not self._discards:
             self._raw.append(text)
 
-    def _end_value(self, literal: str, at: int, out: list[str]) -> int:
+    def _end_value(self, literal: str, buf: str, at: int, out: list[str]) -> int:
         if literal in self._form.closers:
             end = at + len(literal)
             if literal == self._form.unended:
                 self.diagnostics.append(("slip", f"{literal} is not ended", at))
+            if self._is_doubled:
+                after = self._after_gap(buf, end)
+                self.diagnostics.append(("stray_closer", self._form.closers[-1], after))
+                end = self._after_doubled(buf, after)
         elif literal in self._compiled.dialect.stop:
             # The turn ended inside the value.  The value stays open, so the call is reported as truncated.
             return at + len(literal)

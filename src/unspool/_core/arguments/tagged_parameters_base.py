@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..compiler.argument_codec_base import Codec
-from ..compiler.matcher import NEED_MORE, Matcher
+from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
 from ..scan.character_runs import BOUND, skip_whitespace
 from ..schema.text_to_value import Slot
 from .json_value import duplicate_keys
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from ...policies import Policies
     from ..compiler.compiled_dialect import CompiledDialect
     from ..compiler.match_program_types import Program
+    from ..scan.markers import MarkerSet
     from ..schema.tools import Tools, ValueType
+
+
+_JSON_TYPES: Final = ("string", "number", "boolean", "null", "array", "object")
 
 
 class Parameters(Codec):
@@ -50,7 +54,7 @@ class Parameters(Codec):
         self._compiled: Final = compiled
         self._tools: Final = tools
         self._function: Final = function
-        self._programs: Final = programs
+        self._programs = programs
         self._confirms: Final = policies.close_in_value == "confirmed"
         self._untyped: Final = policies.schemaless_value == "string"
         self._matcher: Matcher | None = None  # An unfinished match that needs more input.
@@ -65,6 +69,31 @@ class Parameters(Codec):
         if self._compiled.follow.call_closers.pending(buf, pos):
             return False
         return self._new_matcher().run(buf, pos, False) == NEED_MORE
+
+    def _confirmed_by(self, literal: str, markers: MarkerSet, buf: str, at: int, final: bool) -> int:
+        """Check whether the marker ``literal`` at ``at`` really shows that the value has ended.
+
+        The opening marker of a call or a section counts only if a call begins there.  While a required
+        parameter is missing, the closing marker of a call in a section counts only if the next call or the
+        end of the section follows.
+        """
+        compiled = self._compiled
+        follow = compiled.follow
+        if literal in markers.prefixes and not final and markers.pending(buf, at):
+            return NEED_MORE  # it may be the beginning of a longer literal
+        if literal in follow.heads.literals:
+            return MATCH
+        programs = compiled.programs.beginnings(literal)
+        if programs:
+            answer = Matcher(programs, compiled.unescape).run(buf, at, final)
+            return answer if answer in (FAIL, NEED_MORE) else MATCH
+        if follow.sections_close and literal in follow.call_closers.literals and self._lacks_required():
+            return follows(follow.after_section_call, buf, at + len(literal), final)
+        return MATCH
+
+    def _lacks_required(self) -> bool:
+        """Return whether a required parameter is missing."""
+        raise NotImplementedError
 
     def _lacks(self, keys: AbstractSet[str]) -> bool:
         """Return whether ``keys`` lacks a required parameter of the function."""
@@ -85,10 +114,19 @@ class Parameters(Codec):
         """Return the conversion for a value, which depends on its schema and the attributes of its tag."""
         return Slot(
             kind,
-            declared_type(attributes),
+            self._declared_type(attributes),
             untyped_is_string=self._untyped and "string" not in attributes,
             python_values=self._compiled.dialect.values.python,
         )
+
+    def _declared_type(self, attributes: dict[str, str]) -> str:
+        """Return the type that the attributes of a tag declare.
+
+        A word of the dialect's own becomes the JSON type that it stands for.
+        """
+        declared = declared_type(attributes)
+        words = self._compiled.dialect.habits.type_words
+        return _JSON_TYPES[words.index(declared)] if declared in words else declared
 
     def _value_of(self, slot: Slot, raw: str, at: int) -> str:
         """Convert the complete text of a value to JSON, and add diagnostics about problems with the value."""

@@ -3,15 +3,15 @@
 A codec is an incremental transcoder: it can stop at any character and continue later.  These rules ensure
 that the events of an output do not depend on chunking:
 
-* ``step`` consumes only input whose meaning no further input can change.  The next call of ``step`` gets the
-  rest again, followed by new input.
+* ``step`` consumes input only if further input cannot change its meaning.  The next call of ``step`` receives
+  the rest again, followed by new input.
 * ``step`` returns the index that it has reached, and sets ``text`` to the JSON text for the input that it has
   consumed.  The texts of all steps, joined, are one JSON value.  JSON text is never retracted.
 * After an error, a codec stops.  The JSON text for the input before the error has already been returned.
 * ``step`` may try a fast path first, for the most frequent input.  A fast path either does the whole step or
   changes nothing.
-* A codec whose JSON text all comes from an inner codec may return the inner codec as its ``source``.  The
-  caller then steps the source directly.  When the source is done, has failed or has a diagnostic to report,
+* If an inner codec produces all the JSON text of a codec, ``source`` may return the inner codec.  The caller
+  then steps the source directly.  When the source is done, has failed or has a diagnostic to report,
   the caller calls ``resume`` with the index that the source has reached.
 """
 
@@ -29,7 +29,7 @@ class Codec:
 
     def __init__(self) -> None:
         self.text: str = ""
-        """JSON text of the last step."""
+        """JSON text for the input that the last step has consumed."""
         self.done: bool = False
         """True if the arguments are complete.  The codec does not consume the input after the arguments."""
         self.error: str = ""
@@ -56,7 +56,7 @@ class Codec:
     def source(self) -> Codec | None:
         """Codec to step instead of this one; None if there is no such codec.
 
-        The value may change after each step of this codec.  Without this shortcut, long arguments in
+        Each step of this codec may change the value.  Without this shortcut, long arguments in
         an envelope take up to 1.9 times as long (``benchmarks/shortcuts.py``).
         """
         return self
@@ -78,10 +78,10 @@ class Codec:
         return False
 
     def _read_string_piece(self, text: str, ends: ValueMarkerSet) -> int:
-        """Read more text of a string value, which continues up to the first of the literals ``ends``.
+        """Read the next part of a string value.  One of the literals in ``ends`` ends the value.
 
-        Return the number of characters that belong to the string.  If the text contains a literal, change
-        nothing and return -1.
+        Return the number of characters that belong to the string.  If the text contains one of the literals,
+        change nothing and return -1.
         """
         if ends.verbatim(text):
             self.text = text
@@ -117,6 +117,7 @@ class NamedPayload(Codec):
         "awaits_name",
         "committed",
         "id",
+        "is_like_tool",
         "keys",
         "name",
         "name_end",
@@ -132,7 +133,7 @@ class NamedPayload(Codec):
         self.name_start: i64 = -1
         """Start of the name in the buffer of the last step; -1 if the step did not find it.
 
-        The caller of ``step`` reads this value and the next three, and resets them to -1.
+        The caller of ``step`` reads this attribute and the next three, and resets all four to -1.
         """
         self.name_end: i64 = -1
         """End of the name in the buffer of the last step; -1 if the step did not find it."""
@@ -147,13 +148,16 @@ class NamedPayload(Codec):
         self.keys: tuple[str, ...] | None = None
         """Keys of the arguments, if the function must be inferred from these keys; otherwise None."""
         self.only_named: bool = False
-        """True if the object is complete, and only the function's name in it shows that it is a call."""
+        """True if the object is complete, and only the function's name shows that the object is a call."""
+        self.is_like_tool: bool = False
+        """True if the object might declare a tool: its member ``function`` contains a name, and no marker
+        precedes the object."""
         self.awaits_name: bool = False
         """True while the codec reads arguments that precede the name.  Such arguments may be long."""
         self.overlong: bool = False
-        """True if the codec has failed because too much text, apart from arguments, precedes the name."""
+        """True if the codec has failed because too much text precedes the name; arguments do not count."""
 
     @property
     def partial_name(self) -> str:
-        """Beginning of the name, as far as it has been read."""
+        """Part of the name that has been read so far."""
         raise NotImplementedError

@@ -6,17 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
+from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import is_control_token
+from ...dialects.list_templates_and_markers import turn_markers, with_spaced_templates
 from ...dialects.parse_templates import (
     PAYLOADS,
     is_marker,
     literals,
+    only_at_start,
     parse_template,
     reading_pieces,
     split_at,
-    split_marks,
+    surround,
+    template_text,
+    text_around,
+    with_text,
 )
 from ..scan.markers import MarkerSet
 from .compiled_dialect import (
@@ -28,9 +35,11 @@ from .compiled_dialect import (
     PromptMarkers,
     TextStates,
 )
+from .drift import LOST_ROLE, NEIGHBOURS_CLOSER, TEXT_BEFORE_CALL, DriftedTemplates, drifted_templates
 from .follow_sets import FollowSets
 from .match_program_types import (
     CALL,
+    CAPTURE,
     DROP,
     EMPTY_SECTION,
     END,
@@ -39,6 +48,7 @@ from .match_program_types import (
     SECTION_CLOSE,
     SPACE,
     STOP,
+    UNLESS,
     EnvelopeFactory,
     Program,
     Step,
@@ -59,6 +69,9 @@ _BODY_CHANNELS: Final[dict[str, Channel | None]] = {
 }
 
 
+_MORE_OF_A_SENTENCE: Final = MarkerSet((*ascii_lowercase, *",.;:!?'-"))
+
+
 def compile_dialect(
     dialect: Dialect,
     options: CompileOptions,
@@ -69,14 +82,34 @@ def compile_dialect(
 ) -> CompiledDialect:
     """Compile a dialect and return its tables.
 
-    :param make_envelope: a function that creates the codec of an object with a call's name in it.
+    :param make_envelope: a function that creates the codec for an object that contains the call's name.
     :param accepted: the compiled forms of the dialects in ``dialect.also_accepts``.
     :param for_other: true if another dialect accepts the calls of this one.
     """
+    dialect = with_spaced_templates(dialect)
     forms = _split_templates(dialect, options, make_envelope)
+    # Only the name of a declared tool confirms a call whose markers have changed.
+    reads_drift = options.reads_calls and options.has_declared_tools and not for_other
+    drifted = [
+        DriftedDialect(dialect, options, make_envelope, templates)
+        for templates in (drifted_templates(dialect) if reads_drift else ())
+    ]
+    return _compile_forms(dialect, options, forms, accepted, drifted, for_other=for_other)
+
+
+def _compile_forms(
+    dialect: Dialect,
+    options: CompileOptions,
+    forms: DialectForms,
+    accepted: Sequence[CompiledDialect],
+    drifted: Sequence[DriftedDialect],
+    *,
+    for_other: bool,
+) -> CompiledDialect:
+    """Run all passes after the first one."""
     follow = FollowSets(forms.calls, forms.sections, forms.params, forms.frame, dialect.stop)
     params = _compile_parameters(dialect, forms, follow)
-    programs = _compile_calls(dialect, forms, follow, accepted, for_other=for_other)
+    programs = _compile_calls(dialect, options, forms, follow, accepted, drifted, for_other=for_other)
     states = _compile_text_states(dialect, options, forms, params, programs)
     return CompiledDialect(
         dialect,
@@ -89,7 +122,53 @@ def compile_dialect(
         prompt=_compile_prompt_markers(dialect, forms.frame, states),
         names=NameForms(dialect),
         owners={form: other for other in accepted for form in other.forms.calls},
+        drifted=drifted,
     )
+
+
+class DriftedDialect:
+    """Dialect whose markers have changed (see ``drift.py``).
+
+    Few outputs have such markers.  Therefore, only the beginnings of calls are compiled in advance.  The rest
+    is compiled when the first such call begins.
+    """
+
+    __slots__ = ("_compiled", "_dialect", "_options", "forms", "in_text")
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        options: CompileOptions,
+        make_envelope: EnvelopeFactory,
+        templates: DriftedTemplates,
+    ) -> None:
+        sections = [SectionForm(template) for template in templates.sections]
+        calls = [CallForm(template, dialect, make_envelope) for template in templates.calls]
+        params = [
+            ParamForm(template, escaped_newlines=dialect.values.escaped_newlines)
+            for template in templates.params
+        ]
+        self.forms: Final = DialectForms(calls, sections, params, None)
+        self._dialect: Final = dialect
+        self._options: Final = options
+        self._compiled: CompiledDialect | None = None
+        changed = {
+            form
+            for form, template in zip(
+                (*sections, *calls), (*templates.sections, *templates.calls), strict=True
+            )
+            if template not in dialect.section and template not in dialect.call
+        }
+        heads = FollowSets.heads_of(calls, params)
+        self.in_text: Final = list(_drifted_calls(self.forms, changed, heads, templates.note))
+        """Programs for calls that begin in ordinary text."""
+
+    @property
+    def compiled(self) -> CompiledDialect:
+        """Tables for everything after the beginning of a call."""
+        if self._compiled is None:
+            self._compiled = _compile_forms(self._dialect, self._options, self.forms, (), (), for_other=False)
+        return self._compiled
 
 
 # -- pass 1: forms
@@ -125,18 +204,19 @@ def _with_code_fences(calls: tuple[str, ...]) -> tuple[str, ...]:
     for call in calls:
         for payload in ("{envelope}", "{args}"):
             if payload in call and "```" not in call:
-                fenced += [call.replace(payload, f"\n```{tag}\n{payload}\n```\n") for tag in ("json", "")]
+                fenced += [surround(call, payload, f"\n```{tag}\n", "\n```\n") for tag in ("json", "")]
     return (*calls, *fenced)
 
 
-def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
+def _with_fenced_arrays(sections: tuple[str | declared.Section, ...]) -> tuple[str | declared.Section, ...]:
     """Return the templates, and variants in which the array of calls is in a Markdown code fence."""
-    fenced = [
-        section.replace("[{calls}]", f"\n```{tag}\n[{{calls}}]\n```\n")
-        for section in sections
-        if "[{calls}]" in section and "```" not in section and "^" not in section
-        for tag in ("json", "")
-    ]
+    fenced: list[str | declared.Section] = []
+    for section in sections:
+        text = template_text(section)
+        if "[{calls}]" in text and "```" not in text and not only_at_start(section):
+            for tag in ("json", ""):
+                other = text.replace("[{calls}]", f"\n```{tag}\n[{{calls}}]\n```\n")
+                fenced.append(with_text(section, other))
     return (*sections, *fenced)
 
 
@@ -149,8 +229,8 @@ def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
 def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSets) -> ParameterTable:
     """Create the programs for the markup between two parameter values.
 
-    This requires the follow sets.  Models may leave out the tag that opens a value.  Such a parameter is
-    accepted only if the text in place of the missing tag does not begin with a literal of ``after_value``.
+    This requires the follow sets.  Models may leave out the tag that opens a value.  A parameter without this
+    tag is accepted only if its value does not begin with a literal of ``after_value``.
     """
     params = list(forms.params)
     for template in dialect.param:
@@ -178,21 +258,25 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
 
 def _compile_calls(
     dialect: Dialect,
+    options: CompileOptions,
     forms: DialectForms,
     follow: FollowSets,
     accepted: Sequence[CompiledDialect],
+    drifted: Sequence[DriftedDialect],
     *,
     for_other: bool,
 ) -> CallPrograms:
-    """Create the programs for calls in ordinary text and for calls after another call of a section.
+    """Create the programs for calls that begin in ordinary text, and for further calls of a section.
 
     This requires the follow sets, because some names are confirmed only by the text after them.  The programs
-    of accepted dialects are tried last.  Their sections remain separate entries in the tables.
+    of accepted dialects are tried last.  The sections of these dialects keep their own entries in the tables.
     """
     confirmations = {
         form: _confirmation(form, forms.calls, follow, for_other=for_other) for form in forms.calls
     }
-    in_text = list(_calls_in_text(forms, confirmations))
+    in_text = [*_calls_in_text(forms, confirmations), *_calls_with_wrong_closer(forms, follow)]
+    if options.has_declared_tools:
+        in_text += _calls_after_text(forms, follow)
     next_in_section = {
         section: list(_next_in_section(dialect, section, confirmations)) for section in forms.sections
     }
@@ -201,16 +285,19 @@ def _compile_calls(
         in_text += [program for program in other.programs.in_text if program.action == CALL]
         next_in_section.update(other.programs.next_in_section)
         resync.update(other.programs.resync)
-    return CallPrograms(in_text, next_in_section, resync)
+    declared = [*in_text]
+    for each in drifted:
+        in_text += each.in_text
+    return CallPrograms(in_text, next_in_section, resync, declared)
 
 
 def _confirmation(
     form: CallForm, calls: Sequence[CallForm], follow: FollowSets, *, for_other: bool
 ) -> list[Step]:
-    """Return steps that check the text after a name without a closing delimiter.
+    """Return steps that check the text after a name, if no delimiter ends the name.
 
-    Such a name is accepted only in front of certain literals or at the end of the input.  For other names,
-    the result is empty.
+    Such a name is accepted only before certain literals or at the end of the input.  For all other names, the
+    result is empty.
     """
     if form.payload == "params" and form.ends_in_name:
         # A name alone is not enough to recognise a call of another model family; a parameter must follow.
@@ -245,11 +332,86 @@ def _calls_in_text(
             yield Program(EMPTY_SECTION, steps, section=section, anchored=section.anchored)
 
 
+def _drifted_calls(
+    forms: DialectForms, changed: set[object], heads: MarkerSet, note: str
+) -> Iterator[Program]:
+    """Yield a program for each way in which a call with changed markers can begin in ordinary text.
+
+    :param changed: the forms whose templates have changed.
+    :param heads: the literals that may follow the name of a call with parameters.
+    """
+    for section in forms.sections:
+        for form in forms.calls:
+            if not form.payload and form.ends_in_name:
+                continue  # only the markers after the name could confirm the call
+            confirmation = [Step(FOLLOWED, markers=heads)] if form.payload == "params" else []
+            program = Program(
+                CALL,
+                [*section.steps, *form.head(section), *confirmation],
+                call=form,
+                section=section,
+                anchored=section.anchored,
+                declared=True,
+                slip=note,
+            )
+            if program.trigger and section.admits(form) and not changed.isdisjoint((section, form)):
+                yield program
+
+
+def _calls_with_wrong_closer(forms: DialectForms, follow: FollowSets) -> Iterator[Program]:
+    """Yield programs for calls without arguments in which the closing tag of a value follows the name."""
+    closers = dict.fromkeys(param.closers[-1] for param in forms.params)
+    for section in forms.sections:
+        for form in forms.calls:
+            if form.payload == "params" and form.ends_in_name and form.opener:
+                for closer in closers:
+                    yield Program(
+                        CALL,
+                        [
+                            *section.steps,
+                            *form.opening,
+                            Step(LITERAL, closer),
+                            Step(FOLLOWED, markers=follow.after_params),
+                        ],
+                        call=form,
+                        section=section,
+                        anchored=section.anchored,
+                        declared=True,
+                        slip=NEIGHBOURS_CLOSER.format(closer),
+                    )
+
+
+def _calls_after_text(forms: DialectForms, follow: FollowSets) -> Iterator[Program]:
+    """Yield programs for calls with a line of text between the opening marker of the section and the call."""
+    for section in forms.sections:
+        for form in forms.calls:
+            confirmation = [Step(FOLLOWED, markers=follow.first_param)] if form.payload == "params" else []
+            marked = is_marker(section.opener) and form.opener[:1] in ("<", "[", "]")
+            alone = [step.text for step in section.steps if step.kind != SPACE] == [section.opener]
+            if marked and alone and form.opener != section.opener:
+                yield Program(
+                    CALL,
+                    [
+                        *section.steps,
+                        Step(CAPTURE, "_", stop=form.opener),
+                        Step(SPACE),
+                        *form.head(section),
+                        *confirmation,
+                    ],
+                    call=form,
+                    section=section,
+                    anchored=section.anchored,
+                    declared=True,
+                    slip=TEXT_BEFORE_CALL.format(section.opener),
+                    has_text=True,
+                )
+
+
 def _next_in_section(
     dialect: Dialect, section: SectionForm, confirmations: Mapping[CallForm, Sequence[Step]]
 ) -> Iterator[Program]:
     """Yield programs for the text after a call in a section: a separator, a call or the section's end."""
-    separators = [sep.strip() for sep in dialect.sep if sep.strip()]
+    separators = [*filter(None, map(str.strip, (dialect.writing.between_calls, *dialect.separators)))]
     if section.bare and not separators:
         return  # only ordinary text can follow
     declared = bool(section.missing_opener)
@@ -276,15 +438,15 @@ def _compile_text_states(
     params: ParameterTable,
     programs: CallPrograms,
 ) -> TextStates:
-    """Create the states for text outside calls, which contain the meaning of each literal.
+    """Create the states for text outside calls.  Each state contains the meanings of its literals.
 
-    This requires the call programs.  Wrappers, markers to drop and headers of messages are added here.
+    This requires the call programs.  This pass adds wrappers, markers to drop and headers of messages.
     """
     frames = forms.frame.programs if forms.frame is not None else []
     unanchored = [program for program in programs.in_text if not program.anchored]
     wrappers = [Wrapper("reasoning", template) for template in dialect.reasoning]
     wrappers += [Wrapper("content", template) for template in dialect.content]
-    wrappers += [Wrapper(None, template) for template in dialect.drop if "{text}" in template]
+    wrappers += [Wrapper(None, template) for template in dialect.habits.drop_text]
     wrapper_triggers = [wrapper.program.trigger for wrapper in wrappers]
     call_openers = _before_arguments(dialect).difference(wrapper_triggers, dialect.stop)
     dropped = list(_dropped_markers(dialect, reads_calls=options.reads_calls))
@@ -328,7 +490,7 @@ def _before_arguments(dialect: Dialect) -> frozenset[str]:
     """Return all literals that precede the arguments of a call."""
     found: set[str] = set()
     for template in (*dialect.section, *dialect.call):
-        found.update(literals(split_at(parse_template(split_marks(template)[1]), *PAYLOADS, "calls")[0]))
+        found.update(literals(split_at(parse_template(template), *PAYLOADS, "calls")[0]))
     return frozenset(found)
 
 
@@ -339,8 +501,11 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
     for template in dialect.drop:
         if any(template in literal for literal in of_calls):
             continue
-        if "{text}" not in template and "{calls}" not in template:
-            yield Program(DROP, steps_of(reading_pieces(template)))
+        yield Program(DROP, steps_of(reading_pieces(template)))
+        word = LOST_ROLE.change(template)
+        if word != template:  # a word is a marker only if it is not part of a sentence
+            steps = [Step(LITERAL, word), Step(UNLESS, markers=_MORE_OF_A_SENTENCE)]
+            yield Program(DROP, steps, anchored=True)
     for stop in dialect.stop:
         if stop in of_calls:
             continue
@@ -352,8 +517,8 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
 def _call_markers(dialect: Dialect) -> frozenset[str]:
     """Return the literals that occur only in calls, and not in wrappers around reasoning or content.
 
-    If a call ends with a literal of such a wrapper, calls have the same markers as other messages; the result
-    is then empty.
+    If a call ends with a literal of such a wrapper, the result is empty: calls then have the same markers as
+    other messages.
     """
     of_calls = _literals_in(*dialect.call, *dialect.section, *dialect.param)
     others = _literals_in(*dialect.reasoning, *dialect.content)
@@ -362,10 +527,8 @@ def _call_markers(dialect: Dialect) -> frozenset[str]:
     return of_calls - others
 
 
-def _literals_in(*templates: str) -> frozenset[str]:
-    return frozenset(
-        text for template in templates for text in literals(reading_pieces(split_marks(template)[1]))
-    )
+def _literals_in(*templates: str | declared.Section | declared.Wrapper) -> frozenset[str]:
+    return frozenset(text for template in templates for text in literals(reading_pieces(template)))
 
 
 def _stop_at_end(stop: str) -> Program:
@@ -394,8 +557,8 @@ def _stray_closers(
 def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]) -> dict[str, TextState]:
     """Return a map from the target of a message header, such as ``content``, to the state inside its body.
 
-    In a body, the markers that end it and the next header are recognised.  Calls are recognised only if the
-    target is ``{calls}``.  All other markup is text.
+    In a body, the parser recognises the next header, and markers that end the body.  The parser recognises
+    calls only if the target is ``{calls}``.  All other markup is text.
     """
     if frame is None:
         return {}
@@ -426,12 +589,12 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     markers = MarkerSet(literal for literal in found if len(literal) > 1 or is_control_token(literal))
     first_words = {literal for literal, entry in entries.items() if entry.anchored and frame is None}
     closers = {closer for wrapper in states.inside for closer in wrapper.closers}
-    stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
+    stops = [stop for stop in dialect.stop if stop not in closers or not turn_markers(dialect)]
     format_markers = {
         *_format_markers(dialect),
-        *(mark for mark in dialect.prompt.turn if mark in markers.literals),
+        *(mark for mark in turn_markers(dialect) if mark in markers.literals),
     }
-    templates = [*markers.literals, *dialect.call, *dialect.section, *dialect.param]
+    templates = [*markers.literals, *dialect.call, *map(template_text, dialect.section), *dialect.param]
     templates += dialect.frame.fields if dialect.frame is not None else ()
     templates.append(dialect.values.quote)
     for other in dialect.also_accepts:
@@ -439,23 +602,23 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     return PromptMarkers(
         markers=markers,
         first_words=frozenset(first_words),
-        turn_boundaries=(*stops, *dialect.prompt.turn),
+        turn_boundaries=(*stops, *turn_markers(dialect)),
         reasoning_pairs=[pair for pair in map(_around_text, dialect.reasoning) if all(pair)],
         format_markers=sorted(format_markers, key=len, reverse=True),
-        first_openers=[_around_text(each)[0] for each in dialect.reasoning if "^" in split_marks(each)[0]],
+        first_openers=[_around_text(each)[0] for each in dialect.reasoning if only_at_start(each)],
         all_templates="\n".join(templates),
     )
 
 
-def _around_text(template: str) -> tuple[str, str]:
+def _around_text(template: str | declared.Wrapper) -> tuple[str, str]:
     """Return the opening and the closing marker of a wrapper, without whitespace around them."""
-    before, _, after = split_marks(template)[1].partition("{text}")
+    before, after = text_around(template, "text")
     return before.strip(), after.strip()
 
 
 def _format_markers(dialect: Dialect) -> Iterator[str]:
     """Yield the opening and closing markers of reasoning and content, except ordinary words."""
     for template in (*dialect.reasoning, *dialect.content):
-        if "^" not in split_marks(template)[0]:
+        if not only_at_start(template):
             for part in _around_text(template):
                 yield from filter(None, map(str.strip, part.split("{_}")))

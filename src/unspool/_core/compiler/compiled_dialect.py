@@ -19,8 +19,8 @@ table                 contains                           made from
 ``PromptMarkers``     the markers to find in a prompt    the text states
 ====================  =================================  ==================================
 
-No table changes after its pass.  Only these caches grow later: names, headers, results of
-``Entry.quick_match``, and start states.
+No table changes after its pass, except for these caches: names, headers, results of
+``Entry.quick_match``, start states, ``CallPrograms.beginnings``, and the tables of ``DriftedDialect``.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..scan.markers import MarkerSet
+from .match_program_types import CALL, ENVELOPE, PEEK, Program, Step
 from .states_outside_calls import StartState, TextState
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
+    from .compile import DriftedDialect
     from .follow_sets import FollowSets
-    from .match_program_types import Program
     from .message_headers import FrameForm
     from .split_name_and_id import NameForms
     from .split_templates import CallForm, ParamForm, SectionForm, Wrapper
@@ -80,7 +81,14 @@ class DialectForms:
 class ParameterTable:
     """Programs for the markup between two values of a call."""
 
-    __slots__ = ("call_programs", "form_of", "forms", "head_programs", "nested_programs")
+    __slots__ = (
+        "call_programs",
+        "compact_programs",
+        "form_of",
+        "forms",
+        "head_programs",
+        "nested_programs",
+    )
 
     def __init__(
         self,
@@ -90,12 +98,18 @@ class ParameterTable:
         call_programs: list[Program],
     ) -> None:
         self.forms: Final = forms
-        """Forms of a parameter: as the dialect declares, and without the tag that opens the value."""
+        """Forms of a parameter: as the dialect declares them, and without the tag that opens the value."""
         self.head_programs: Final = head_programs
-        """Programs for the text before a parameter's value, which includes its key.
+        """Programs for the text before a parameter's value; this text includes the key.
 
         Programs with longer literals come first.
         """
+        inline = [form.head for form in forms if form.inline]
+        self.compact_programs: Final = inline if len(inline) < len(forms) else []
+        """Programs of ``head_programs`` for parameters without newlines next to the value.
+
+        Only these programs apply to a call without a newline after its head.  The list is empty
+        if all parameters of the dialect are with newlines, or if all are without newlines."""
         self.nested_programs: Final = nested_programs
         """Programs for the start and the end of nested parameters."""
         self.call_programs: Final = call_programs
@@ -107,20 +121,42 @@ class ParameterTable:
 class CallPrograms:
     """Programs that match the beginning of a call."""
 
-    __slots__ = ("in_text", "next_in_section", "resync")
+    __slots__ = ("_beginnings", "_declared", "in_text", "next_in_section", "resync")
 
     def __init__(
         self,
         in_text: list[Program],
         next_in_section: Mapping[SectionForm, list[Program]],
         resync: Mapping[SectionForm, MarkerSet],
+        declared: list[Program],
     ) -> None:
+        """Create the table.
+
+        :param declared: the programs of ``in_text``, except those for drifted markers (see ``drift.py``).
+        """
         self.in_text: Final = in_text
-        """Programs for calls and empty sections in text outside calls."""
+        """Programs for calls and empty sections that begin in ordinary text."""
         self.next_in_section: Final = next_in_section
         """Map from the open section to the programs for the text after one of its calls."""
         self.resync: Final = resync
         """Map from the open section to the literals at which a malformed call in this section ends."""
+        self._declared: Final = declared
+        self._beginnings: Final[dict[str, list[Program]]] = {}
+
+    def beginnings(self, literal: str) -> list[Program]:
+        """Return programs that check whether a call really begins at this literal.
+
+        The programs end before the object of an envelope, which may be long.
+        """
+        found = self._beginnings.get(literal)
+        if found is None:
+            found = self._beginnings[literal] = []
+            for programs in (self._declared, *self.next_in_section.values()):
+                for program in programs:
+                    if program.action == CALL and program.trigger == literal:
+                        steps = [Step(PEEK, "{") if step.kind == ENVELOPE else step for step in program.steps]
+                        found.append(Program(CALL, steps, call=program.call))
+        return found
 
 
 class TextStates:
@@ -145,7 +181,7 @@ class TextStates:
         self.bodies: Final = bodies
         """Map from the target of a header, such as ``content``, to the state inside the message's body."""
         self.call_openers: Final = call_openers
-        """Literals that occur only in front of a call's arguments."""
+        """Literals that occur only before a call's arguments."""
 
 
 class PromptMarkers:
@@ -202,6 +238,7 @@ class CompiledDialect:
     """Tables from which the machine reads a dialect."""
 
     __slots__ = (
+        "_drifted",
         "_owners",
         "dialect",
         "follow",
@@ -231,6 +268,7 @@ class CompiledDialect:
         prompt: PromptMarkers,
         names: NameForms,
         owners: Mapping[CallForm, CompiledDialect],
+        drifted: Sequence[DriftedDialect],
     ) -> None:
         self.dialect: Final = dialect
         self.reads_calls: Final = reads_calls
@@ -245,15 +283,24 @@ class CompiledDialect:
         self.prompt: Final = prompt
         self.names: Final = names
         self._owners: Final = owners
-        self.unescape: Final = dialect.values.unescape
+        self._drifted: Final[dict[object, DriftedDialect]] = {
+            form: each for each in drifted for form in (*each.forms.calls, *each.forms.sections)
+        }
+        self.unescape: Final = dialect.habits.unescape
         """True if attributes are escaped as in XML."""
         routes = dialect.frame.routes if dialect.frame is not None else ()
         self.has_reasoning: Final = bool(dialect.reasoning) or any(r.into == "reasoning" for r in routes)
         """True if an output may contain reasoning."""
-        self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
+        self.repetitions: Final = dialect.habits.repeated_calls
         """Templates for a second copy of a section's calls.  Some models write this copy directly after the
         section; it is dropped."""
 
     def owner_of(self, form: CallForm) -> CompiledDialect:
-        """Return the dialect to which a form of calls belongs: this one, or another one that it accepts."""
-        return self._owners.get(form, self)
+        """Return the dialect that declares a form of calls: this dialect, or one that it accepts."""
+        drifted = self._drifted.get(form) if self._drifted else None
+        return self._owners.get(form, self) if drifted is None else drifted.compiled
+
+    def programs_of(self, section: SectionForm) -> CallPrograms:
+        """Return the table that contains the programs for the text inside a section."""
+        drifted = self._drifted.get(section) if self._drifted else None
+        return self.programs if drifted is None else drifted.compiled.programs

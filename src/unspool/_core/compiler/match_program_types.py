@@ -121,9 +121,11 @@ class Program:
         "demands",
         "free_name",
         "has_call_opener",
+        "has_text",
         "marked",
         "may_follow",
         "section",
+        "slip",
         "steps",
         "trigger",
         "wrapper",
@@ -139,6 +141,8 @@ class Program:
         wrapper: Wrapper | None = None,
         anchored: bool = False,
         declared: bool = False,
+        slip: str = "",
+        has_text: bool = False,
     ) -> None:
         self.action: Final = action
         """Action to take after a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
@@ -152,6 +156,10 @@ class Program:
         """True if the program is tried only before the first visible text."""
         self.declared: Final = declared
         """True if only calls to declared tools are accepted."""
+        self.slip: Final = slip
+        """Description of the error in the markup that the program tolerates; usually empty."""
+        self.has_text: Final = has_text
+        """True if text for the user stands between the trigger and the call."""
         self.closers: Final = frozenset(
             (
                 *((*call.closers, *call.closing) if call is not None else ()),
@@ -182,13 +190,16 @@ class Program:
         )
         """True if no markup shows where the name is.  Ordinary text could then be mistaken for a name."""
 
-    def fits(self, at_start: bool, quoted: bool) -> bool:
+    def fits(self, at_start: bool, quoted: bool, in_quotes: bool) -> bool:
         """Return whether to try the program at the current position of the input.
 
         :param at_start: true if there is no visible text before this position.
-        :param quoted: true if a quotation mark directly precedes this position.
+        :param quoted: true if the previous character is a quotation mark, and the text at this position is
+            not a control token.
+        :param in_quotes: true if the previous character is a quotation mark, whatever the text at this
+            position is, or if this position is inside an earlier quotation.
         """
-        if self.anchored and not at_start:
+        if (self.anchored and not at_start) or (self.slip and in_quotes):
             return False
         return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 

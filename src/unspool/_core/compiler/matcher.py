@@ -8,24 +8,24 @@ programs in order.  ``run`` executes the steps of the current program on a windo
 one of these answers:
 
 =============  ======================================================================
-``NEED_MORE``  the input ends before the current program has matched or failed
+``NEED_MORE``  more input is needed to decide whether the current program matches
 ``FAIL``       no program matches
 ``MATCH``      ``program`` has matched ``offset`` characters; ``fields`` contains the texts
                at its placeholders, such as ``{name}``
-``CUT``        the end of the input cut off the head of a call
+``CUT``        the input has ended inside the head of a call
 ``RESTART``    the next program needs input that was set aside (see below)
 =============  ======================================================================
 
-Results do not depend on chunking, because answers are final: if a matcher has an answer for some input, it
-has the same answer for every continuation of this input.  Otherwise the matcher asks for more input.  If a
-program needs more input, ``run`` therefore returns, although a later program may already match.  A matcher
-continues at the step where it stopped, and never reads the same input twice.
+Results do not depend on chunking, because every answer except ``NEED_MORE`` is final: further input cannot
+change the answer.  If a program needs more input, ``run`` therefore returns ``NEED_MORE``, even if a later
+program already matches.  A matcher continues at the step where it stopped, and never reads the same input
+twice.
 
 A *head* is the text that a program matches.  It is at most ``BOUND`` characters long, including whitespace.
-Only an *envelope*, an object with the function's name in it, may be longer, if its arguments precede the
-name.  The machine then sets aside the input that the envelope has consumed, so that the buffer stays short
-and feeding takes linear time.  If the envelope fails, the next program must start again from the beginning,
-which is the rare case of ``RESTART``.
+Only an *envelope*, which is an object that contains the function's name, may be longer, and only if its
+arguments precede the name.  The machine then sets aside the input that the envelope has consumed, so that
+the buffer stays short and feeding takes linear time.  If the envelope fails, the next program must start
+again from the beginning, which is the rare case of ``RESTART``.
 """
 
 from __future__ import annotations
@@ -84,25 +84,29 @@ def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 _ATTRIBUTE: Final = _attribute(r"\n<")
 _ESCAPED_ATTRIBUTE: Final = _attribute(r"\ud800-\udfff")
-"""Patterns for a dialect that escapes quotes: a quoted value may contain every other character."""
+"""Patterns for a dialect that escapes quotes.  A quoted value may then contain ``<`` and newlines."""
 
 
 _NO_LETTER: Final = Alphabet(r"[\W\d]*")
 """Set of all characters except letters.  Text without any letter is not a name."""
 
 
+_MAX_TEXT_BEFORE_CALL: Final = 80
+"""Maximum characters between the opening marker of a section and a call, if the model writes text there."""
+
+
 class Matcher:
-    """Executor of programs, which finds out whether one of them matches at a position of the input."""
+    """Executor of programs, which finds the program that matches at a position of the input."""
 
     # Most matchers never change these attributes, so their defaults are class attributes, to save time.
     envelope: NamedPayload | None = None
-    """Codec of the object with the function's name that is being read, if the program has such an object."""
+    """Codec of the envelope that is being read, if there is one."""
     set_aside: int = 0
     """Number of characters at the start of the window that were set aside."""
     cut_in_head: bool = False
     """True if the input ended inside the beginning of a call, before the commit point."""
     cut_needs_declared: bool = False
-    """True if the incomplete beginning of a call could only have become a call to a declared tool."""
+    """True if only a declared tool could confirm the incomplete beginning of a call."""
     cut_short: bool = False
     """True if generation was stopped.  A name at the end of the input may then be incomplete."""
     confirmed_by_end: bool = False
@@ -127,11 +131,11 @@ class Matcher:
     """Start of the arguments, if they precede the name in an envelope."""
     args_end: i64 = -1
     """End of the arguments, if they precede the name in an envelope."""
-    # The next two are set if a parameter's key has matched, but one of the later steps has failed.
+    # The next two attributes are set if a parameter's key has matched, but a later step has failed.
     failed_at: int = 0
     """Offset in the window at which the failed step started."""
     reach: int = 0
-    """Offset in the window at which the failed step and the input begin to differ."""
+    """Offset in the window of the first character that the failed step does not match."""
     _ambiguous: bool = False  # true if markup other than a call could also have followed
     _has_begun: bool = False  # true if the input ended inside text that can only begin a call
     _searched: int = 0  # number of characters already searched for the end of a header
@@ -172,10 +176,16 @@ class Matcher:
         if self.args_start >= 0:
             self.args_start = self.args_end = -1
 
+    def skip(self, length: int) -> None:
+        """Remove the first characters from a match."""
+        self.offset -= length
+        self.name_start, self.name_end = max(self.name_start - length, -1), max(self.name_end - length, -1)
+        self.args_start, self.args_end = max(self.args_start - length, -1), max(self.args_end - length, -1)
+
     def run(self, buf: str, pos: int, final: bool) -> int:
         """Continue in a window of the buffer that starts at ``pos``, and return an answer such as ``MATCH``.
 
-        After ``RESTART``, the caller must put the input that was set aside back, and call ``run`` again.
+        After ``RESTART``, the caller must restore the input that was set aside, and call ``run`` again.
         """
         while self._program_index < len(self.programs):
             if self.set_aside and self.envelope is None:
@@ -206,7 +216,9 @@ class Matcher:
         if self.program.action != CALL:
             self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
             return
-        if self._step_index == 0 and not (self.envelope and self.envelope.partial_name):
+        if self.program.has_text or (
+            self._step_index == 0 and not (self.envelope and self.envelope.partial_name)
+        ):
             return
         step = self.program.steps[self._step_index]
         if self.envelope is not None:
@@ -221,7 +233,7 @@ class Matcher:
         self._has_begun = self._has_begun or in_literal or bool(self.cut_name) or self.envelope is not None
 
     def _remember_key(self, buf: str, pos: int) -> None:
-        """Record the position at which a parameter whose key has matched fails to match."""
+        """Record where a parameter has failed to match after its key."""
         step = self.program.steps[self._step_index]
         fits = agreement(step.text, buf, pos + self.offset) if step.kind == LITERAL else 0
         if self.offset + fits > self.reach:
@@ -288,6 +300,10 @@ class Matcher:
         """Read the text at a placeholder, up to the step's ``stop`` or a character not in its alphabet."""
         at = pos + self.offset
         end = step.alphabet.run(buf, at)
+        if self.program.has_text and step.text == "_":
+            limit = at + _MAX_TEXT_BEFORE_CALL
+            if end > limit and buf.find(step.stop, at, limit + len(step.stop)) < 0:
+                return NO
         if step.stop:
             stop = buf.find(step.stop, at, end + len(step.stop))
             if stop < 0 and not final and (end == len(buf) or _ends_inside(step.stop, buf, at, end)):
@@ -306,7 +322,7 @@ class Matcher:
         return end
 
     def _match_attributes(self, step: Step, buf: str, pos: int, final: bool) -> int:
-        """Read attributes one by one, and advance ``offset`` after each, so that none is read twice."""
+        """Read attributes one by one; advance ``offset`` after each one, so that none is read twice."""
         n = len(buf)
         at = pos + self.offset
         whole, started = _ESCAPED_ATTRIBUTE if self._unescape else _ATTRIBUTE
@@ -343,7 +359,7 @@ class Matcher:
 
         If a control token (``step.text``) opens the header, an unfinished header is markup.  If ordinary
         words open the header, an unfinished header is text.  If ordinary words end the header, the machine
-        needs the next character (``next``) to distinguish the header from text.
+        uses the character after the header (``fields["next"]``) to distinguish the header from text.
         """
         if step.text and not self._searched:  # if the opening token follows again, this header is empty
             again = match_literal(step.text, buf, at)
@@ -407,7 +423,7 @@ class Matcher:
             return FAIL
         if not envelope.committed:
             return NEED_MORE
-        # Diagnostics from before the commit point are reported at the commit point.
+        # All diagnostics so far are reported at the commit point.
         if envelope.diagnostics:
             envelope.diagnostics = [(kind, detail, 0) for kind, detail, _ in envelope.diagnostics]
         return MATCH
@@ -458,4 +474,4 @@ def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
 
 _HEADER: Final = Alphabet(r"[^\n{}\"'!?,]*")
 _LINE_HEADER: Final = Alphabet(r"[^<>{}\"'!?,]*")
-"""Set of the characters in a header that ends with a newline."""
+"""Set of the characters that are allowed in a header if a newline ends the header."""

@@ -13,30 +13,38 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects.parse_templates import Placeholder, parse_template
+from ...dialects.parse_templates import (
+    Piece,
+    Placeholder,
+    only_at_start,
+    parse_header_field,
+    parse_template,
+    template_text,
+)
 from ..scan.markers import MarkerSet
 from ..scan.short_text_cache_limits import FEW
 from .match_program_types import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
 from .split_templates import CallForm
 
 if TYPE_CHECKING:
+    from ...dialects import _placed_templates as declared
     from ...dialects._declaration import Dialect, Frame, Route
 
 
 class RouteForm:
-    """Compiled route: conditions on header fields, and the kind of body of the messages that fulfil them."""
+    """Compiled route: conditions on header fields, and the kind of body if all conditions hold."""
 
     __slots__ = ("_conditions", "into")
 
     def __init__(self, route: Route) -> None:
         self.into: Final = route.into
         self._conditions: Final = tuple(
-            (key, re.compile(re.escape(value).replace(r"\{name\}", "(?P<name>.+)")))
-            for key, _, value in (part.partition("=") for part in route.when.split())
+            (field, re.compile("".join(map(_condition_pattern, parse_template(value)))))
+            for field, value in route.when.items()
         )
 
     def match(self, fields: dict[str, str]) -> tuple[str, str, int] | None:
-        """Return the function's name, the field that contains it, and its index in this field.
+        """Return the function's name, the field that contains the name, and the name's index in the field.
 
         Return None if a condition fails.  The name is empty if the route does not contain ``{name}``.
         """
@@ -73,7 +81,7 @@ class FrameForm:
     def __init__(self, dialect: Dialect, frame: Frame) -> None:
         self.sep: Final = frame.sep
         self.ends: Final = frame.ends
-        self.openers: Final = tuple(opener.lstrip("^") for opener in frame.open)
+        self.openers: Final = tuple(map(template_text, frame.open))
         self._routes: Final = tuple(RouteForm(route) for route in frame.routes)
         self.calls: Final = {
             placeholder: CallForm(placeholder, dialect) for placeholder in ("{args}", "{params}")
@@ -81,12 +89,12 @@ class FrameForm:
         """Map from a route's target to the form of its calls, whose arguments are the message body."""
         self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
         self._cache: Final[dict[str, Header]] = {}
-        starts = {parse_template(field)[0].text.strip() for field in frame.fields}
+        starts = {parse_header_field(field)[0].text.strip() for field in frame.fields}
         self._field_openers: Final = tuple(filter(is_control_token, starts))
         boundaries = (opener for opener in self.openers if opener.strip() not in starts)
         self.stops: Final = MarkerSet((frame.sep, *frame.ends, *boundaries))
         """Literals that end a header.  An opening marker that also starts a field does not end the header."""
-        unanchored = (opener for opener in frame.open if opener[0] != "^")
+        unanchored = (template_text(opener) for opener in frame.open if not only_at_start(opener))
         self.boundaries: Final = MarkerSet((*frame.ends, *unanchored, *dialect.stop))
         """Literals that end a message."""
         self.words: Final = frozenset(self._words_after_tokens(frame))
@@ -94,7 +102,7 @@ class FrameForm:
 
         Such a word is part of the header even if the model leaves out the token.
         """
-        # If an opening marker is a prefix of another one, the text after it is a role, not a field.
+        # If an opening marker is a prefix of another one, the text after the shorter marker is a role.
         self._role_openers: Final = frozenset(
             opener
             for opener in self.openers
@@ -106,23 +114,21 @@ class FrameForm:
             steps = [Step(LITERAL, word), Step(FOLLOWED, markers=opening)]
             self.programs.append(Program(DROP, steps, anchored=True))
 
-    def _program(self, opener: str) -> Program:
-        text = opener.lstrip("^")
+    def _program(self, opener: str | declared.Opener) -> Program:
+        text = template_text(opener)
         steps = [Step(LITERAL, text)]
         if text != self.sep:  # if the message starts with the separator, its header is empty
             token = text if is_control_token(text) else ""
             steps.append(Step(HEADER, token, stop=self.sep, markers=self.stops))
-        return Program(FRAME, steps, anchored=opener.startswith("^"))
+        return Program(FRAME, steps, anchored=only_at_start(opener))
 
     def _words_after_tokens(self, frame: Frame) -> Iterator[str]:
         for field in frame.fields:
-            pieces = parse_template(field)
+            pieces = parse_header_field(field)
             if is_control_token(pieces[0].text):
                 for route in frame.routes:
-                    for text in (
-                        route.header,
-                        route.when.replace(f"{pieces[-1].text[1:-1]}=", pieces[0].text),
-                    ):
+                    found = route.when.get(pieces[-1].text[1:-1])
+                    for text in (route.header, "" if found is None else pieces[0].text + found):
                         yield from _field_pattern(field).findall(text)
 
     def prose(self, header: Header, text: str, opener: str) -> int:
@@ -206,9 +212,13 @@ class Header:
         """True if a field occurs twice with different values; the last value is used."""
 
 
+def _condition_pattern(piece: Piece) -> str:
+    return "(?P<name>.+)" if isinstance(piece, Placeholder) else re.escape(piece.text)
+
+
 def _field_pattern(template: str) -> re.Pattern[str]:
     pattern = ""
-    for piece in parse_template(template):
+    for piece in parse_header_field(template):
         if isinstance(piece, Placeholder):
             pattern += rf"(?P<{piece.field}>[^\s<\ud800-\udfff]+)"
         else:

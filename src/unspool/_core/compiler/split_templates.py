@@ -26,6 +26,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
 from ...dialects.parse_templates import (
     PAYLOADS,
@@ -42,7 +43,6 @@ from ...dialects.parse_templates import (
     parse_template,
     reading_pieces,
     split_at,
-    split_marks,
 )
 from ..scan.character_runs import skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
@@ -121,9 +121,9 @@ def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list
 def _capture(field: str, following: str) -> Step:
     """Return the step for a placeholder.
 
-    The text at a placeholder ends at the first character that is not in the placeholder's alphabet.  If the
-    literal after the placeholder starts with a character of the alphabet, the text ends at this literal
-    instead.
+    The text at a placeholder ends before the first character that is not in the placeholder's alphabet.  If
+    the literal after the placeholder starts with a character of the alphabet, the text also ends before this
+    literal.
     """
     step = Step(CAPTURE, field)
     if following and step.alphabet.pattern.fullmatch("x" + following[0]):
@@ -132,7 +132,7 @@ def _capture(field: str, following: str) -> Step:
 
 
 def closing_steps(closers: Sequence[str]) -> list[Step]:
-    """Return steps that match these literals in order, with optional whitespace in front of each."""
+    """Return steps that match these literals in order, with optional whitespace before each."""
     return [step for literal in closers for step in (Step(SPACE), Step(LITERAL, literal))]
 
 
@@ -148,16 +148,16 @@ class Wrapper:
 
     __slots__ = ("channel", "close_kind", "closers", "in_mid_line", "open_kind", "program")
 
-    def __init__(self, channel: Channel | None, template: str) -> None:
+    def __init__(self, channel: Channel | None, template: str | declared.Wrapper) -> None:
         """Split the template.
 
         :param channel: the channel of the text inside; None if the text is dropped.
         """
-        marks, body = split_marks(template)
+        placed = template if isinstance(template, declared.Wrapper) else declared.Wrapper(template)
         # A newline next to content may belong to the content, so a newline in the template matches at most
         # one newline.  Around reasoning, all whitespace is removed later anyway.
         opening, _, closing = split_at(
-            reading_pieces(body, exact="text" if channel == "content" else ""), "text"
+            reading_pieces(template, exact="text" if channel == "content" else ""), "text"
         )
         if opening and isinstance(opening[-1], Space):
             word = opening[-2].text
@@ -165,9 +165,11 @@ class Wrapper:
             opening = (*opening[:-2], Literal(word + "\n")) if word.isalpha() else opening[:-1]
         closer = first_literal(closing)
         self.channel: Final[Channel | None] = channel
-        self.in_mid_line: Final = "!" in marks
+        self.in_mid_line: Final = placed.mid_line
         """True if the opening marker is recognised in the middle of a line as well."""
-        self.program: Final = Program(OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
+        self.program: Final = Program(
+            OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored=placed.only_at_start
+        )
         """Program for the opening marker."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
         self.open_kind, self.close_kind = _MARKUP_KINDS[channel]
@@ -184,17 +186,17 @@ class ParamForm:
         """Split the template.
 
         :param escaped_newlines: as for ``steps_of``.
-        :param never_followed_by: None for the template as declared.  Otherwise, create a form for parameters
-            that lack the tag that opens the value.  This form matches only if the text in place of the
-            missing tag begins with none of these literals.
+        :param never_followed_by: None for the template as declared.  With a set of literals, the form is for
+            parameters without the tag that opens the value.  This form does not match if the value begins
+            with one of the literals.
         """
-        # The whitespace in front of a parameter is skipped before its head is matched.
+        # The parser skips the whitespace before a parameter, and then matches the head.
         opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
         closer = first_literal(tail)
         self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
         """True if there is no newline between the markup and the value."""
         self.forgotten: Final = "" if never_followed_by is None else value_opener(template)
-        """Tag that opens the value, if this form is for parameters that lack the tag; otherwise empty."""
+        """Tag that opens the value, if this form is for parameters without this tag; otherwise empty."""
         if never_followed_by is None:
             steps = steps_of(opening, escaped_newlines=escaped_newlines)
         else:
@@ -209,11 +211,11 @@ class ParamForm:
         self.unended: Final = (
             closer.removesuffix(end) if end and closer != end and closer.endswith(end) else ""
         )
-        """Closing tag without its last token, which some models leave out; empty in most dialects."""
+        """Closing tag as written by models that omit its last token; empty in most dialects."""
         closers = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
         self.closers: Final = (self.unended, *closers) if self.unended else closers
-        """Literals that may end the value.  If the template has a newline in front of the closing tag, one of
-        the literals starts with the newline."""
+        """Literals that may end the value.  If the template has a newline before the closing tag, one of the
+        literals starts with the newline."""
         self.closing: Final = Program(
             CLOSE_PARAM,
             [
@@ -227,8 +229,13 @@ class ParamForm:
         """Literals to search for inside the value; ``FollowSets.set_value_markers`` adds more."""
 
 
+def is_inline(template: str) -> bool:
+    """Return whether a template of a parameter has no newline next to the value."""
+    return "\n{value}" not in template and "{value}\n" not in template
+
+
 def value_opener(template: str) -> str:
-    """Return the tag that opens the value, if it follows a tag that closes the key; otherwise ``""``."""
+    """Return the tag that opens the value, if it follows the closing tag of the key; otherwise ``""``."""
     opening, _, _ = split_at(parse_template(template), "value")
     _, key, between = split_at(opening, "key")
     match = _TWO_TAGS.fullmatch("".join(piece.text for piece in between)) if key is not None else None
@@ -268,6 +275,7 @@ class CallForm:
     __slots__ = (
         "_make_envelope",
         "_unmarked",
+        "begins_message",
         "closers",
         "closing",
         "ends_in_name",
@@ -295,6 +303,8 @@ class CallForm:
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
         """Literal at the start of the call; empty if the call starts with a placeholder."""
+        self.begins_message: Final = self.opener.startswith("assistant")
+        """True if the call begins with the role of a message.  A role also ends the previous message."""
         self.closing: Final = literals(tail)
         """Closing literals as declared.  ``closers`` contains their parts."""
         tag_end = _tag_end(opening)
@@ -302,17 +312,21 @@ class CallForm:
         self.unended: Final = (
             closers[0].removesuffix(tag_end) if tag_end and closers and closers[0].endswith(tag_end) else ""
         )
-        """First closing tag without its last token, which some models leave out; empty in most dialects."""
+        """First closing tag as written by models that omit its last token; empty in most dialects."""
         self.closers: Final = tuple(
             part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(tag_end)))
         )
         self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Placeholder)
-        """True if no delimiter follows the name, so only the text after it shows where the name ends."""
+        """True if no delimiter ends the name, so only the text after the name shows where the name ends."""
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
         """True if the function must be inferred from the arguments."""
         self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
         escaped_newlines = self.payload == "params" and dialect.values.escaped_newlines
         self.opening: Final = steps_of(opening, escaped_newlines=escaped_newlines)
+        if self.payload == "params" and len({is_inline(template) for template in dialect.param}) > 1:
+            # The codec must see whether a newline follows the head.
+            while self.opening[-1].kind == SPACE:
+                self.opening.pop()
         """Steps for everything before the arguments."""
         if escaped_newlines:
             self.opening.append(Step(SPACE, ESCAPED_NEWLINE))
@@ -362,19 +376,19 @@ class SectionForm:
         "unmarked",
     )
 
-    def __init__(self, template: str, usual_opener: str = "") -> None:
+    def __init__(self, template: str | declared.Section, usual_opener: str = "") -> None:
         """Split the template.
 
         :param usual_opener: the opening marker of the first section that the dialect declares.
         """
-        marks, body = split_marks(template)
-        opening, _, closing = split_at(reading_pieces(body), "calls")
+        placed = template if isinstance(template, declared.Section) else declared.Section(template)
+        opening, _, closing = split_at(reading_pieces(template), "calls")
         opening, closing = _brackets_apart(opening, closing)
-        self.anchored: Final = "^" in marks
+        self.anchored: Final = placed.only_at_start
         """True if the section is recognised only before the first visible text."""
-        self.declared: Final = "?" in marks
-        """True if the section is recognised only if it calls declared tools."""
-        self.ends_reasoning: Final = "!" in marks
+        self.declared: Final = placed.declared_only
+        """True if the section is recognised only if its calls are to declared tools."""
+        self.ends_reasoning: Final = placed.ends_reasoning
         """True if the opening marker ends reasoning that was not closed."""
         self.opener: Final = first_literal(opening)
         self._openers: Final = literals(opening)
@@ -383,7 +397,7 @@ class SectionForm:
         self.bare: Final = not self.opener and not self.closers
         """True if the section has no markers around its calls."""
         self.unmarked: Final = all(map(is_anyones, literals(opening)))
-        """True if ordinary text may start with the opening marker, too."""
+        """True if ordinary text may also start with the opening marker."""
         self.missing_opener: Final = (
             usual_opener if self.declared and is_marker(usual_opener) and not is_marker(self.opener) else ""
         )
@@ -398,14 +412,14 @@ class SectionForm:
         return skip_whitespace(text, at)
 
     def admits(self, form: CallForm) -> bool:
-        """Return whether the start of a call of this form can be recognised in this section."""
+        """Return whether the parser can recognise where a call of this form begins in this section."""
         return bool(self.opener or self.anchored or form.opener)
 
 
 def _brackets_apart(
     opening: tuple[Piece, ...], closing: tuple[Piece, ...]
 ) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Make the square brackets around the calls separate literals.
+    """Split a literal next to the calls into its square bracket and the rest.
 
     Models may leave out the brackets, or write whitespace between the brackets and other markers.
     """

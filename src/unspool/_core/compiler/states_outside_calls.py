@@ -34,6 +34,7 @@ class Entry:
         "closers",
         "closes",
         "ends_reasoning",
+        "has_slips",
         "is_control",
         "is_words",
         "literal",
@@ -56,17 +57,20 @@ class Entry:
         self.ends_reasoning: Final = ends_reasoning
         """True if the literal ends reasoning that was not closed."""
         self.stray: Final = stray
-        """Element that a closing marker closes: ``reasoning``, ``text`` or ``call``; otherwise empty."""
+        """Element that the literal closes: ``reasoning``, ``text`` or ``call``; empty if there is none."""
         self.starts_with_dropped: Final = bool(stray) and all(
             program.action == DROP and program.trigger != literal for program in programs
         )
-        """True for a closing marker that starts with a shorter marker to drop, and has no other programs."""
+        """True for a closing marker whose programs all drop a shorter marker at its beginning."""
         self.anchored: Final = any(program.anchored for program in programs)
         """True if some of the programs are tried only before the first visible text."""
+        self.has_slips: Final = any(program.slip for program in programs)
+        """True if some of the programs tolerate an error in the markup."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
         """Literals that close the calls and sections that the programs begin."""
-        # Prose may mention a marker such as `<think>` in the middle of a line, so it opens reasoning only at
-        # the start of a line.  This does not apply to control tokens, which prose does not mention.
+        # Prose may mention a marker such as `<think>` in the middle of a line.  The marker therefore opens
+        # reasoning only at the start of a line.  Control tokens are an exception, because they do not occur
+        # in prose.
         wrappers = [
             program.wrapper
             for program in programs
@@ -124,7 +128,7 @@ class TextState:
 
         :param programs: programs for everything that may begin in this state.
         :param closers: literals that close the wrapper or message body.
-        :param reasoning_ends: literals that end reasoning without a closing marker.
+        :param reasoning_ends: literals that end reasoning that was not closed.
         :param stray: map from each closing marker that may occur without an opening marker to the kind of
             element that it closes.
         """
@@ -177,7 +181,7 @@ class TextState:
 
 
 class StartState:
-    """Saved state of a machine that has read the end of a prompt without calls."""
+    """Saved state of a machine that has read the end of a prompt and has found no call in it."""
 
     __slots__ = (
         "has_visible_text",
@@ -210,11 +214,15 @@ class StartState:
         """True if reasoning was closed anywhere in the prompt, or cannot occur."""
 
 
-def _order(program: Program) -> tuple[int, int, int, int]:
-    """Return a sort key: the length of the trigger, then the kind, then the total length of the literals."""
+def _order(program: Program) -> tuple[int, int, bool, int, int]:
+    """Return a sort key: the length of the trigger, then the kind, then the total length of the literals.
+
+    Programs that tolerate an error come after all others of their kind.
+    """
     return (
         -len(program.trigger),
         _ACTION_ORDER.get(program.action, 4),
+        bool(program.slip),
         program.call.rank if program.call is not None else 0,
         -program.demands,
     )

@@ -2,7 +2,7 @@
 
 The text is made from the dialect's templates.  If there are several templates for the same part, such as a
 call, the first one is used, because it is the form that the model itself writes.  The text is then parsed as
-a check.  If ``parse(render(dialect, message), dialect)`` does not return the same message, ``render`` raises
+a check.  If ``parse(render(message, dialect), dialect)`` does not return the same message, ``render`` raises
 an error.
 """
 
@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ...dialects.parse_templates import Attributes, Placeholder, parse_template, split_at, split_marks
+from ...dialects.parse_templates import (
+    Attributes,
+    Placeholder,
+    parse_template,
+    placeholders,
+    split_at,
+    template_text,
+)
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..arguments.json_value import array_items, json_kind, object_members
@@ -25,25 +32,28 @@ if TYPE_CHECKING:
     from ...dialects._declaration import Dialect, Frame, Route
     from ...parser import ToolList
 
-# Map from the first character of a JSON value to an index into ``Values.type_words``.  A value that begins
+# Map from the first character of a JSON value to an index into ``Habits.type_words``.  A value that begins
 # with any other character is a number.
 _TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
 
 
-def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> str:
+def render(message: Message, dialect: str | Dialect, *, check: bool = True) -> str:
     r"""Return the text that the model would have written for this message.
 
     The text is parsed as a check.  If the result differs from the message, a ``UsageError`` describes the
     part that changed.  Such a part may be prose that contains a marker, or text before a call in a dialect
     whose calls must come first.
 
-    >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
+    >>> render(Message(tool_calls=[ToolCall(name="now")]), "hermes")
     '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 
+    :param message: the message; of a message in the format of an API, ``Message.from_chat(message)`` or one
+        of its siblings.
     :param check: whether to check the text.  If False, parsing the text may return a different message.
     """
-    if isinstance(dialect, Message):
-        raise UsageError("the arguments are swapped: call render(dialect, message)")
+    if isinstance(dialect, (Message, Mapping)):
+        raise UsageError("the arguments are swapped: call render(message, dialect)")
+    check_message(message)
     spec = find(dialect)
     text, wrong = render_checked(spec, message, prove=check)
     if wrong:
@@ -64,8 +74,6 @@ def render_checked(
     :param prove: whether to check the text by parsing it.
     :param tools: tools for this check; None: tools that are generated from the calls of the message.
     """
-    if not isinstance(message, Message):
-        raise UsageError(f"render() takes a Message, got {type(message).__name__}")
     parts = message.parts
     writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
     text = writer.write(parts)
@@ -75,6 +83,21 @@ def render_checked(
     # call.
     read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
     return text, difference(spec, text, read, writer.ids, tools)
+
+
+def check_message(message: object) -> None:
+    """Raise ``UsageError`` if this is no ``Message``, with the function that makes one of it."""
+    if isinstance(message, Message):
+        return
+    advice = ""
+    if isinstance(message, Mapping) or hasattr(message, "model_dump"):
+        made = "message" if isinstance(message, Mapping) else "message.model_dump()"
+        advice = f": for an assistant message of Chat Completions, pass Message.from_chat({made})"
+    elif isinstance(message, (list, tuple)):
+        advice = ": pass one assistant message; Message.from_messages() and from_responses() take lists"
+    elif isinstance(message, str):
+        advice = ": to render text, pass Message(text)"
+    raise UsageError(f"render() takes a Message, got {type(message).__name__}{advice}")
 
 
 class _Writer:
@@ -105,12 +128,12 @@ class _Writer:
             else:
                 self.out.append(part.text)
             at += 1
-        return "".join(self.out).removeprefix(self.dialect.prompt.echo)
+        return "".join(self.out).removeprefix(self.dialect.habits.echo)
 
     def text(self, part: TextPart) -> None:
         wrappers = self.dialect.reasoning if part.channel == "reasoning" else self.dialect.content
         if wrappers:
-            before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
+            before, _, after = split_at(parse_template(wrappers[0]), "text")
             opening = "".join(piece.text for piece in before if not isinstance(piece, Placeholder))
             if part.channel == "reasoning" and self.follows_content and not self.out[-1].endswith("\n"):
                 # After content, an opening marker is recognised only at the beginning of a line.
@@ -123,16 +146,16 @@ class _Writer:
         self.follows_content = part.channel == "content" and bool(part.text) and not wrappers
 
     def calls(self, calls: Sequence[ToolCall]) -> None:
-        template = split_marks(self.dialect.section[0])[1]
-        before, _, after = split_at(parse_template(template), "calls")
+        before, _, after = split_at(parse_template(self.dialect.section[0]), "calls")
         opening = "".join(piece.text for piece in before)
+        writing = self.dialect.writing
         last = self.out[-1] if self.out else ""
-        if not last or last[-1:].isspace():
-            opening = opening.lstrip("\n")
+        if last and not last[-1:].isspace():
+            self.out.append(writing.before_calls)
         closing = "".join(piece.text for piece in after)
-        separator = self.dialect.sep[0] if self.dialect.sep else ""
-        if self.dialect.section_per_call:
-            separator = closing + separator + opening.lstrip("\n")
+        separator = writing.between_calls
+        if writing.section_per_call:
+            separator = closing + separator + opening
         self.out += [opening, separator.join(self.call(call) for call in calls), closing]
         self.follows_content = False
 
@@ -140,7 +163,7 @@ class _Writer:
         dialect = self.dialect
         if not dialect.call:
             raise UsageError(f"dialect {dialect.name!r} cannot express tool calls")
-        number = self.index + dialect.names.first_index
+        number = self.index + dialect.habits.first_index
         fields = {"name": self.name(call), "id": call.id, "index": str(number), "_": ""}
         template = dialect.call[0]
         _, payload, _ = split_at(parse_template(template), "args", "envelope", "params", "code")
@@ -183,13 +206,13 @@ class _Writer:
     def param(self, key: str, value: str, template: str = "") -> str:
         is_string = value.startswith('"')
         body = json.loads(value) if is_string else value
-        if self.dialect.values.nested:
+        if self.dialect.habits.nested:
             body = self.nested(value, body)
         fields = {
             "key": key,
             "value": body,
             "string": "true" if is_string else "false",
-            "type": self.dialect.values.type_words[_TYPES.get(value[0], 1)],
+            "type": self.dialect.habits.type_words[_TYPES.get(value[0], 1)],
         }
         return self.fill(template or self.dialect.param[0], fields)
 
@@ -201,8 +224,13 @@ class _Writer:
         items = array_items(value)
         if items is None:
             return body
-        unnamed = [template for template in self.dialect.param if "{key}" not in template]
-        key = self.dialect.values.list_key
+        unnamed = [template for template in self.dialect.param if "key" not in placeholders(template)]
+        key = self.dialect.habits.list_key
+        if items and not (key or unnamed):
+            raise UsageError(
+                f"dialect {self.dialect.name!r} cannot express an array in a parameter: declare "
+                "habits=Habits(nested=True, list_key=...), or a param template without {key}"
+            )
         return "".join(self.param(key, item, "" if key else unnamed[0]) for item in items)
 
     def fill(self, template: str, fields: dict[str, str]) -> str:
@@ -214,7 +242,7 @@ class _Writer:
                 for attribute, field in piece.fields.items():
                     value = self.field(fields, field)
                     out.append(
-                        f' {attribute}="{html.escape(value) if self.dialect.values.unescape else value}"'
+                        f' {attribute}="{html.escape(value) if self.dialect.habits.unescape else value}"'
                     )
             else:
                 out.append(piece.text)
@@ -247,19 +275,21 @@ class _FrameWriter(_Writer):
 
     def framed_call(self, call: ToolCall) -> None:
         route = self.route("{args}", "{params}", "{calls}")
-        fields = {"name": call.name, "id": call.id, "index": str(self.index + self.dialect.names.first_index)}
+        number = self.index + self.dialect.habits.first_index
+        fields = {"name": call.name, "id": call.id, "index": str(number)}
         if route.into == "{calls}":
-            before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
+            before, _, after = split_at(parse_template(self.dialect.section[0]), "calls")
             body = "".join(
                 [*(piece.text for piece in before), self.call(call), *(piece.text for piece in after)]
             )
         else:
             body = self.payload(Placeholder(route.into.strip("{}"), ""), call)
             self.index += 1
-        self.message(route, fields, body, self.frame.call_end or self.end)
+        self.message(route, fields, body, self.dialect.habits.call_end or self.end)
 
     def message(self, route: Route, fields: dict[str, str], body: str, end: str) -> None:
-        self.out += [self.frame.open[0], self.fill(route.header, fields), self.frame.sep, body, end]
+        header = self.fill(route.header, fields)
+        self.out += [template_text(self.frame.open[0]), header, self.frame.sep, body, end]
 
     def route(self, *into: str) -> Route:
         for route in self.frame.routes:

@@ -16,7 +16,7 @@ from json import JSONDecoder
 from json.encoder import encode_basestring
 from typing import Final
 
-from .null_and_boolean_spellings import LOOSE_WORDS, PYTHON_TO_JSON
+from .null_and_boolean_spellings import LOOSE_WORDS, PYTHON_TO_JSON, WORDS
 from .numbers import in_range, number_to_json, schema_number_to_json
 from .python_to_json import python_to_json
 from .tools import CONTAINERS, ValueType
@@ -38,6 +38,7 @@ _STRINGS: Final = ("string", "str", "raw", "true")
 """Attribute values that declare a string, such as ``type="str"`` or ``string="true"``."""
 _EMPTY: Final = {"dict": "{}", "object": "{}", "list": "[]", "array": "[]"}
 """Map from a type that an attribute declares, such as ``type="list"``, to an empty value of this type."""
+_TYPED_WORDS: Final = frozenset({"null", "boolean"})
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 
 
@@ -73,6 +74,10 @@ class Slot:
         if found == "string":
             if declared:
                 return text, ""
+        elif declared and found in _TYPED_WORDS:
+            # The model has decided against a string, so the text is not a string even if the schema wants
+            # one.
+            return text, ""
         elif found is not None and not (kind.types and kind.is_string):
             return text, ""
         if not kind.types:
@@ -92,9 +97,13 @@ def is_text(kind: ValueType, declared: str) -> bool:
 def value_by_spelling(text: str, kind: ValueType) -> str:
     """Return JSON for unquoted text in a notation with quoted strings.
 
-    The schema determines the type of the value.  If the text does not match the schema, a number
-    or a spelling of true, false or null becomes that value, and any other text becomes a string.
+    True, false and null are what they look like, because a string would be quoted.  The schema determines the
+    type of all other values.  If the text does not match its schema, text that looks like a number becomes a
+    number, and any other text becomes a string.
     """
+    word = WORDS.get(text)
+    if word is not None:
+        return word
     value = word_or_number(text)
     types = kind.types
     if not types or kind.is_any or (value == "null" and "null" in types):

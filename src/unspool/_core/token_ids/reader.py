@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._list_templates_and_markers import dialect_texts
+from ...dialects.list_templates_and_markers import dialect_texts
+from ...dialects.parse_templates import TemplateT, template_text, with_text
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..scan.character_runs import BOUND
@@ -174,8 +175,10 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         return dialect
     code_points = dict(pairs)
 
-    def each(templates: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(substitute(template, code_points) for template in templates)
+    def each(templates: tuple[TemplateT, ...]) -> tuple[TemplateT, ...]:
+        return tuple(
+            with_text(template, substitute(template_text(template), code_points)) for template in templates
+        )
 
     frame = dialect.frame
     if frame is not None:
@@ -192,11 +195,16 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         reasoning=each(dialect.reasoning),
         content=each(dialect.content),
         drop=each(dialect.drop),
+        habits=replace(
+            dialect.habits,
+            drop_text=each(dialect.habits.drop_text),
+            repeated_calls=each(dialect.habits.repeated_calls),
+        ),
         stop=each(dialect.stop),
         values=replace(dialect.values, quote=substitute(dialect.values.quote, code_points)),
         prompt=replace(
             dialect.prompt,
-            start=substitute(dialect.prompt.start, code_points),
+            ends=each(dialect.prompt.ends),
             turn=each(dialect.prompt.turn),
         ),
         frame=frame,

@@ -19,6 +19,7 @@ from ..case_format import TestCase
 from . import (
     answers_like_calls,
     arguments,
+    changed_markers,
     faulty_calls,
     missing_and_stray_markers,
     order,
@@ -36,6 +37,7 @@ GROUPS: Final[dict[str, str]] = {
     "answers": answers_like_calls.TITLE,
     "truncation": truncation.TITLE,
     **missing_and_stray_markers.TITLES,
+    "changed": changed_markers.TITLE,
     **faulty_calls.TITLES,
     **requests.TITLES,
 }
@@ -48,6 +50,7 @@ _MODULES: Final = (
     answers_like_calls,
     truncation,
     missing_and_stray_markers,
+    changed_markers,
     faulty_calls,
     requests,
 )

@@ -40,7 +40,7 @@ def _quote_in_prompt(draft: Draft) -> str | None:
         return "reasoning has no marker of its own"
     if facts.thinking.default == "always":
         return "its prompts always open reasoning"
-    turn = next(iter(facts.prompts), "<|im_start|>assistant\n")
+    turn = next(iter(draft.capabilities.dialect.prompt.ends), "<|im_start|>assistant\n")
     stop = draft.capabilities.dialect.stop[0] if draft.capabilities.dialect.stop else "<|im_end|>"
     draft.prompt = f"What does {opener} mean?{stop}{turn}"
     return None
@@ -54,7 +54,7 @@ def _insert_opener_in_line(draft: Draft) -> str | None:
     number = draft.find("text")
     text = f"Write {opener} there, and go on."
     piece = draft.pieces[number]
-    draft.order = [TextSegment("content", draft.capabilities.dialect.prompt.echo + text)]
+    draft.order = [TextSegment("content", draft.capabilities.dialect.habits.echo + text)]
     draft.pieces[number] = RenderedPiece(piece.kind, text, piece.part)
     return None
 

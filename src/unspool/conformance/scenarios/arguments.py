@@ -112,7 +112,7 @@ def _own_markers(capabilities: Capabilities) -> list[str]:
             continue
         if not capabilities.verbatim and capabilities.notation != "tagged" and dialect.values.quote in text:
             continue
-        if capabilities.tagged and dialect.values.nested and _opens_param(text, capabilities):
+        if capabilities.tagged and dialect.habits.nested and _opens_param(text, capabilities):
             continue
         found.append(text)
     return found
@@ -140,7 +140,7 @@ def _nested_value(depth: int) -> Any:
 
 def _require_typed_values(draft: Draft) -> str | None:
     """Reject dialects in which a parser cannot recover lists and objects without the tool's schema."""
-    nested = draft.capabilities.dialect.values.nested
+    nested = draft.capabilities.dialect.habits.nested
     return "nested values have no types without a schema" if nested else None
 
 

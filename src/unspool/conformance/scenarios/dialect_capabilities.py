@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ...dialects import Dialect, facts_of, is_control_token
+from ...dialects import Dialect, Wrapper, facts_of, is_control_token
 from ...dialects.parse_templates import (
     PAYLOADS,
     Placeholder,
     literals,
+    only_at_start,
     parse_template,
     split_at,
-    split_marks,
 )
 from .sample_parts import Call, Reasoning, ScenarioPart
 
@@ -56,7 +56,7 @@ class Capabilities:
         )
         self.wrapped: Final = bool(dialect.content)
         """True if the dialect has markers around content."""
-        self.anchored: Final = self.has_calls and dialect.section[0].startswith("^")
+        self.anchored: Final = self.has_calls and only_at_start(dialect.section[0])
         """True if calls are recognized only at the beginning of the output."""
         self.marked: Final = self.framed or (
             self.has_calls and not isinstance(parse_template(template)[0], Placeholder)
@@ -77,7 +77,7 @@ class Capabilities:
             found["name"] = "every call has the same function name"
         if not self.has_reasoning:
             found["reasoning"] = "the dialect has no reasoning"
-        elif not self.framed and split_marks(dialect.reasoning[0])[0]:
+        elif not self.framed and only_at_start(dialect.reasoning[0]):
             found["late reasoning"] = "reasoning counts only at the beginning of the output"
         if dialect.name in ONE_CALL:
             found["parallel"] = ONE_CALL[dialect.name]
@@ -106,17 +106,17 @@ class Capabilities:
             for choice in ("required", "named"):
                 found[choice] = f"a forced call ({choice}) is written in its own markup"
         thinking = facts.thinking
-        if (thinking.default == "off" or thinking.json_off) and thinking.when_off != "read":
+        if (thinking.default == "off" or thinking.habits.json_off) and thinking.when_off != "read":
             found["forced reasoning"] = "the model does not reason before forced calls by default"
-        elif thinking.named_off and thinking.when_off != "read":
+        elif thinking.habits.named_off and thinking.when_off != "read":
             found["named reasoning"] = "the model does not reason if the request names the function"
         return found
 
     def _find_end_marker(self, template: str) -> str:
         frame = self.dialect.frame
         if frame is not None:
-            return frame.call_end or (frame.ends[0] if frame.ends else "")
-        for candidate in (template, self.dialect.section[0].lstrip("^?")):
+            return self.dialect.habits.call_end or (frame.ends[0] if frame.ends else "")
+        for candidate in (template, self.dialect.section[0]):
             before, _, after = split_at(parse_template(candidate), "calls", *PAYLOADS)
             array = bool(before) and before[-1].text.endswith("[")
             text = "".join(piece.text for piece in after).strip()
@@ -148,14 +148,14 @@ class Capabilities:
             self.missing[requirement] for requirement in sorted(requirements & self.missing.keys())
         )
 
-    def opener(self, wrappers: Sequence[str]) -> str:
+    def opener(self, wrappers: Sequence[str | Wrapper]) -> str:
         """Return the opening marker of a wrapper, including whitespace that the template writes after it."""
-        before, _, _ = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
+        before, _, _ = split_at(parse_template(wrappers[0]), "text")
         return "".join(piece.text for piece in before if not isinstance(piece, Placeholder))
 
-    def closer(self, wrappers: Sequence[str]) -> str:
+    def closer(self, wrappers: Sequence[str | Wrapper]) -> str:
         """Return the closing marker of a wrapper without surrounding whitespace."""
-        _, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
+        _, _, after = split_at(parse_template(wrappers[0]), "text")
         return "".join(piece.text for piece in after).strip()
 
     @staticmethod
@@ -174,11 +174,11 @@ def _has_open_name(template: str) -> bool:
 # -- markers of a dialect
 
 
-def _wrapper(wrappers: tuple[str, ...]) -> tuple[str, str]:
+def _wrapper(wrappers: Sequence[str | Wrapper]) -> tuple[str, str]:
     """Return the opening and the closing marker of a wrapper, without surrounding whitespace."""
     if not wrappers:
         return "", ""
-    before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
+    before, _, after = split_at(parse_template(wrappers[0]), "text")
     opening, closing = literals(before), literals(after)
     return opening[0].strip() if opening else "", closing[-1].strip() if closing else ""
 
@@ -192,7 +192,7 @@ def section_markers(capabilities: Capabilities) -> tuple[str, str]:
     """Return the markers that open and close the section of calls; empty strings if there is no section."""
     if capabilities.framed or not capabilities.has_calls:
         return "", ""
-    before, _, after = split_at(parse_template(split_marks(capabilities.dialect.section[0])[1]), "calls")
+    before, _, after = split_at(parse_template(capabilities.dialect.section[0]), "calls")
     opening = literals(before)[0].strip() if literals(before) else ""
     closing = literals(after)[-1].strip() if literals(after) else ""
     if "".join(literals(before)).endswith("["):  # the brackets of an array are not markers

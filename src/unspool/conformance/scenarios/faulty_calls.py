@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ...dialects.parse_templates import template_text
 from ...testing import RenderedPiece
 from ..case_format import TextSegment, Unfinished
 from .dialect_capabilities import reasoning_markers
@@ -168,9 +169,9 @@ def _markup_as_text(markup: str, draft: Draft) -> str:
     ]
     # Markers that occur only in calls stay in the text, unless calls are messages with headers.
     ends = tuple(filter(None, closers))
-    call_templates = (
-        "" if any(call.endswith(ends) for call in dialect.call) else "\n".join(dialect.call + dialect.section)
-    )
+    call_templates = ""
+    if not any(call.endswith(ends) for call in dialect.call):
+        call_templates = "\n".join((*dialect.call, *map(template_text, dialect.section)))
     removed = [literal for literal in (*dialect.drop, *dialect.stop) if literal not in call_templates]
     for marker in (*removed, *ends):
         markup = markup.replace(marker, "")

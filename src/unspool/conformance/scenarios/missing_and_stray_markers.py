@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ...dialects.parse_templates import split_marks
+from ...dialects.parse_templates import template_text
 from ...testing import RenderedPiece
 from ..case_format import TextSegment
 from .dialect_capabilities import Capabilities, call_markers, reasoning_markers, section_markers
@@ -80,7 +80,7 @@ def _remove_section_opener(part: int) -> DraftEdit:
     def edit(draft: Draft) -> str | None:
         capabilities = draft.capabilities
         alone = any(
-            split_marks(section)[1].strip() == "{calls}" for section in capabilities.dialect.section[1:]
+            template_text(section).strip() == "{calls}" for section in capabilities.dialect.section[1:]
         )
         if not alone or not capabilities.marked:
             return "calls count only inside their section"
@@ -377,7 +377,7 @@ ORPHANS: Final = (
 
 
 def _remove_everything(draft: Draft) -> str | None:
-    echo = draft.capabilities.dialect.prompt.echo
+    echo = draft.capabilities.dialect.habits.echo
     draft.pieces, draft.order = [], [TextSegment("content", echo)] if echo else []
     return None
 

@@ -82,7 +82,7 @@ def _prefill_answer(draft: Draft) -> str | None:
     """Add the beginning of the answer to the end of the prompt."""
     if draft.capabilities.framed or draft.capabilities.wrapped:
         return "an answer begins with a marker"
-    if draft.capabilities.dialect.prompt.echo:
+    if draft.capabilities.dialect.habits.echo:
         return "the prompt holds the beginning of the reasoning"
     draft.prompt = "It is"
     return None

@@ -175,7 +175,7 @@ def make_draft(parts: Sequence[ScenarioPart], capabilities: Capabilities) -> Dra
             order.append(TextSegment("reasoning", part.text))
         else:
             order.append(TextSegment("content", part))
-    _echo(order, capabilities.dialect.prompt.echo)
+    _echo(order, capabilities.dialect.habits.echo)
     return Draft(
         capabilities, render_pieces(capabilities.dialect, tuple(to_render_parts(parts, capabilities))), order
     )
@@ -209,7 +209,7 @@ def make_id(capabilities: Capabilities, name: str, number: int) -> str:
     """Generate a call id in the dialect's format; every run generates the same id."""
     dialect = capabilities.dialect
     random = "abcdefghijklmnopqrstuvwxyz"[number:][: dialect.id_format.length]
-    pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.names.first_index))
+    pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.habits.first_index))
     return pattern.replace("{random}", random).replace("{name}", name)
 
 

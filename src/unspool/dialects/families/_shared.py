@@ -4,6 +4,7 @@ from typing import Final
 
 from .._declaration import Dialect, Values
 from .._family_request_facts import Mode
+from .._placed_templates import Section
 
 CHATML_STOPS = ("<|im_end|>", "<|endoftext|>")
 LLAMA_STOPS = ("<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<|end_of_text|>", "<|im_end|>", "</s>")
@@ -22,7 +23,7 @@ JSON_BODY = (
         name="hermes",
         section=("{calls}", "<tool_call>[{calls}]</tool_call>"),
         call=("<tool_call>\n{envelope}\n</tool_call>", "{envelope}"),
-        sep=(",",),
+        separators=(",",),
     ),
 )
 QWEN_BODY = (
@@ -37,7 +38,11 @@ QWEN_BODY = (
 GLM_BODY = (
     Dialect(name="glm45", call=("<tool_call>{name}\n{params}</tool_call>",), param=(GLM_PARAM,)),
     # A function name without parameters is a call only if there is a tool with this name.
-    Dialect(name="glm45", section=("?{calls}",), call=("<tool_call>{name}</tool_call>",)),
+    Dialect(
+        name="glm45",
+        section=(Section("{calls}", declared_only=True),),
+        call=("<tool_call>{name}</tool_call>",),
+    ),
 )
 
 THINK_LINES = ("<think>\n{text}\n</think>\n",)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Envelope, Family, Names, Prompt, Values
+from .._declaration import Dialect, Envelope, Family, Habits, Prompt, Writing
 from .._family_request_facts import NO_REASONING, RequestFacts, Thinking
 from .._id_format import IdFormat
 from ._shared import JSON_FIRST, NATIVE_FIRST
@@ -25,6 +25,13 @@ COMMAND3_THINKING = replace(
     COHERE_THINKING, default="off", switches=("enable_thinking", "reasoning_effort"), seed=""
 )
 
+# Sample output:
+#   <|START_THINKING|>The user wants the weather.<|END_THINKING|>\
+#   <|START_RESPONSE|>Let me check.<|END_RESPONSE|><|START_ACTION|>[
+#       {"tool_call_id": "0", "tool_name": "get_weather",\
+#    "parameters": {"city": "Paris", "days": 3}},
+#       {"tool_call_id": "1", "tool_name": "now", "parameters": {}}
+#   ]<|END_ACTION|>
 COHERE = Dialect(
     name="cohere",
     family=Family(
@@ -35,7 +42,7 @@ COHERE = Dialect(
     ),
     section=("<|START_ACTION|>[\n    {calls}\n]<|END_ACTION|>", "<|START_ACTION|>{calls}<|END_ACTION|>"),
     call=("{envelope}",),
-    sep=(",\n    ",),
+    writing=Writing(between_calls=",\n    "),
     envelope=Envelope(
         name_keys=("tool_name", "name"),
         args_keys=("parameters", "arguments"),
@@ -46,61 +53,71 @@ COHERE = Dialect(
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
     drop=COHERE_DROPPED,
-    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    prompt=Prompt(ends=COHERE_PROMPT, begins_turn=True),
     request=RequestFacts(
         calls_special=True,
         answers_special=True,
         forced=NATIVE_FIRST,
         eos=COHERE_EOS,
-        prompts=COHERE_PROMPT,
         thinking=COHERE_THINKING,
         checkpoints=(("cohere_command3", COMMAND3_THINKING),),
     ),
 )
 
+# Sample output:
+#   <|START_THINKING|>The user wants the weather.<|END_THINKING|>\
+#   <|START_RESPONSE|>Let me check.<|END_RESPONSE|><cofl:tool_calls>\
+#   <cofl:tool_call id="0" name="get_weather">\
+#   <cofl:value name="city" type="raw">Paris</cofl:value>\
+#   <cofl:value name="days" type="json">3</cofl:value></cofl:tool_call>\
+#   <cofl:tool_call id="1" name="now"></cofl:tool_call></cofl:tool_calls>
 COHERE_COFL = Dialect(
     name="cohere_cofl",
     family=Family("Command models with the cofl template"),
     section=("<cofl:tool_calls>{calls}</cofl:tool_calls>",),
     call=('<cofl:tool_call id="{id}" name="{name}">{params}</cofl:tool_call>',),
-    sep=("",),
     param=(
         '<cofl:value name="{key}" type="{type}">{value}</cofl:value>',
         '<cofl:value type="{type}">{value}</cofl:value>',
         '<cofl:tool_param name="{key}" string="{string}">{value}</cofl:tool_param>',
     ),
-    values=Values(nested=True, type_words=("raw", "json", "json", "json", "list", "dict")),
+    habits=Habits(nested=True, type_words=("raw", "json", "json", "json", "list", "dict")),
     id_format=IdFormat("{index}"),
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
     drop=COHERE_DROPPED,
-    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    prompt=Prompt(ends=COHERE_PROMPT, begins_turn=True),
     request=RequestFacts(
         calls_special=False,
         answers_special=True,
         forced=NATIVE_FIRST,
         eos=COHERE_EOS,
-        prompts=COHERE_PROMPT,
         thinking=COHERE_THINKING,
     ),
 )
 
+# Sample output:
+#   Let me check.
+#   Action:
+#   ```json
+#   [{"tool_name": "get_weather", "parameters": {"city": "Paris", "days": 3}},\
+#    {"tool_name": "now", "parameters": {}}]
+#   ```
 COMMAND_R = Dialect(
     name="command_r",
     family=Family("Command R, Command R+", model_names=("Command R",)),
-    section=("\nAction:\n```json\n[{calls}]\n```", "\nAction:\n```json\n{calls}\n```"),
+    section=("Action:\n```json\n[{calls}]\n```", "Action:\n```json\n{calls}\n```"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(before_calls="\n", between_calls=", "),
     envelope=Envelope(name_keys=("tool_name", "name"), args_keys=("parameters", "arguments")),
-    names=Names(null_calls=("directly-answer", "directly_answer")),
+    habits=Habits(null_calls=("directly-answer", "directly_answer")),
     reasoning=(),
     drop=("<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>", "<co: {_}>", "</co: {_}>"),
-    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    prompt=Prompt(ends=COHERE_PROMPT, begins_turn=True),
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
         eos=COHERE_EOS,
-        prompts=COHERE_PROMPT,
         thinking=NO_REASONING,
     ),
 )

@@ -6,8 +6,9 @@ GigaChat does.
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Values
-from .._family_request_facts import RequestFacts, Thinking
+from .._declaration import Dialect, Family, Habits, Prompt, Values, Writing
+from .._family_request_facts import RequestFacts, Thinking, ThinkingHabits
+from .._placed_templates import Section
 from ._shared import NATIVE_FIRST, THINK_INLINE
 
 DEEPSEEK_EOS = ("<｜end▁of▁sentence｜>",)
@@ -33,19 +34,37 @@ DEEPSEEK_STOPS = (
     "<｜tool▁output▁begin｜>",
     "<｜tool▁output▁end｜>",
 )
-DEEPSEEK_RESULTS = (
-    "<｜tool▁outputs▁begin｜>{text}<｜tool▁outputs▁end｜>",
-    "<｜tool▁output▁begin｜>{text}<｜tool▁output▁end｜>",
+# A model should not write tool results, so they are removed from its output.
+DEEPSEEK_HABITS = Habits(
+    drop_text=(
+        "<｜tool▁outputs▁begin｜>{text}<｜tool▁outputs▁end｜>",
+        "<｜tool▁output▁begin｜>{text}<｜tool▁output▁end｜>",
+    )
 )
-"""Templates of tool results; a model should not write tool results, so they are removed from its output."""
 DEEPSEEK_SECTION = ("<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>", "{calls}")
 R1_THINKING = replace(
     DEEPSEEK_THINKING,
     seed="<think>\n",
     after_tool="nothing",
-    caution="the template of DeepSeek R1 has no switch, so the model may reason all the same",
+    habits=ThinkingHabits(
+        caution="the template of DeepSeek R1 has no switch, so the model may reason all the same"
+    ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function\
+#   <｜tool▁sep｜>get_weather
+#   ```json
+#   {"city": "Paris", "days": 3}
+#   ```<｜tool▁call▁end｜>
+#   <｜tool▁call▁begin｜>function<｜tool▁sep｜>now
+#   ```json
+#   {}
+#   ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
 DEEPSEEK_V3 = Dialect(
     name="deepseek_v3",
     family=Family(
@@ -60,18 +79,24 @@ DEEPSEEK_V3 = Dialect(
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```\n{args}\n```<｜tool▁call▁end｜>",
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n{args}<｜tool▁call▁end｜>",
     ),
-    drop=DEEPSEEK_RESULTS,
+    writing=Writing(between_calls="\n"),
+    habits=DEEPSEEK_HABITS,
     stop=DEEPSEEK_STOPS,
+    prompt=Prompt(ends=DEEPSEEK_PROMPT),
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=DEEPSEEK_HYBRID,
         checkpoints=(("deepseek_r1", R1_THINKING),),
     ),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<｜tool▁calls▁begin｜>\
+#   <｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris", "days": 3}\
+#   <｜tool▁call▁end｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜>\
+#   <｜tool▁calls▁end｜>
 DEEPSEEK_V3_1 = Dialect(
     name="deepseek_v3_1",
     family=Family(
@@ -85,111 +110,142 @@ DEEPSEEK_V3_1 = Dialect(
         "<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{args}<｜tool▁call▁end｜>",
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{args}\n```<｜tool▁call▁end｜>",
     ),
-    sep=("",),
     reasoning=THINK_INLINE,
-    drop=DEEPSEEK_RESULTS,
+    habits=DEEPSEEK_HABITS,
     stop=DEEPSEEK_STOPS,
+    prompt=Prompt(ends=DEEPSEEK_PROMPT),
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=DEEPSEEK_HYBRID,
     ),
 )
 
 # -- XML tags with a prefix; the attribute `string` shows whether a value is a string
 
-DSML_CALLS = (
-    '<%invoke name="{name}">\n{params}</%invoke>\n',
-    '<%invoke name="{name}">\n{args}\n</%invoke>\n',
-    '<%invoke name="{name}"/>\n',
-)
-
-
-def dsml(name: str, family: Family, request: RequestFacts, tags: tuple[str, ...], *sections: str) -> Dialect:
-    """Return a dialect whose tags have a prefix.
-
-    :param tags: accepted prefixes of the tags; ``render`` writes the first one.
-    :param sections: accepted names of the tag around the calls; ``render`` writes the first one.
-    """
-    wrapped = [f"\n\n<{tag}{section}>\n{{calls}}</{tag}{section}>" for section in sections for tag in tags]
-    param = '<%parameter name="{key}" string="{string}">{value}</%parameter>\n'
-    return Dialect(
-        name=name,
-        family=family,
-        section=(*wrapped, "?{calls}"),
-        call=tuple(template.replace("%", tag) for tag in tags for template in DSML_CALLS),
-        sep=("",),
-        param=tuple(param.replace("%", tag) for tag in tags),
-        values=Values(wrappers=("arguments", "input")),
-        reasoning=THINK_INLINE,
-        stop=DEEPSEEK_EOS,
-        request=request,
-    )
-
-
-DEEPSEEK_V3_2 = dsml(
-    "deepseek_v3_2",
-    Family(
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.
+#
+#   <｜DSML｜function_calls>
+#   <｜DSML｜invoke name="get_weather">
+#   <｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>
+#   <｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>
+#   </｜DSML｜invoke>
+#   <｜DSML｜invoke name="now">
+#   </｜DSML｜invoke>
+#   </｜DSML｜function_calls>
+DEEPSEEK_V3_2 = Dialect(
+    name="deepseek_v3_2",
+    family=Family(
         "DeepSeek-V3.2",
         model_names=("DeepSeek V3.2",),
         aliases=("deepseek_v32", "deepseekv32", "deepseek32"),
         reasoning_aliases=("deepseek_v3_2",),
     ),
-    RequestFacts(
+    section=(
+        "<｜DSML｜function_calls>\n{calls}</｜DSML｜function_calls>",
+        "<｜DSML｜tool_calls>\n{calls}</｜DSML｜tool_calls>",
+        Section("{calls}", declared_only=True),
+    ),
+    call=(
+        '<｜DSML｜invoke name="{name}">\n{params}</｜DSML｜invoke>\n',
+        '<｜DSML｜invoke name="{name}">\n{args}\n</｜DSML｜invoke>\n',
+        '<｜DSML｜invoke name="{name}"/>\n',
+    ),
+    writing=Writing(before_calls="\n\n"),
+    param=('<｜DSML｜parameter name="{key}" string="{string}">{value}</｜DSML｜parameter>\n',),
+    values=Values(wrappers=("arguments", "input")),
+    reasoning=THINK_INLINE,
+    stop=DEEPSEEK_EOS,
+    prompt=Prompt(ends=DEEPSEEK_PROMPT),
+    request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
-        eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=DEEPSEEK_THINKING,
     ),
-    ("｜DSML｜",),
-    "function_calls",
-    "tool_calls",
 )
-DEEPSEEK_V4 = dsml(
-    "deepseek_v4",
-    Family(
+
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.
+#
+#   <｜DSML｜tool_calls>
+#   <｜DSML｜invoke name="get_weather">
+#   <｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>
+#   <｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>
+#   </｜DSML｜invoke>
+#   <｜DSML｜invoke name="now">
+#   </｜DSML｜invoke>
+#   </｜DSML｜tool_calls>
+DEEPSEEK_V4 = replace(
+    DEEPSEEK_V3_2,
+    name="deepseek_v4",
+    family=Family(
         "DeepSeek-V4, V4-Flash",
         model_names=("DeepSeek V4",),
         aliases=("deepseekv4",),
         reasoning_aliases=("deepseek_v4", "deepseekv4"),
     ),
-    RequestFacts(
+    section=(
+        "<｜DSML｜tool_calls>\n{calls}</｜DSML｜tool_calls>",
+        "<｜DSML｜function_calls>\n{calls}</｜DSML｜function_calls>",
+        Section("{calls}", declared_only=True),
+    ),
+    request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
-        eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=replace(DEEPSEEK_THINKING, switches=(*DEEPSEEK_THINKING.switches, "reasoning_effort")),
     ),
-    ("｜DSML｜",),
-    "tool_calls",
-    "function_calls",
 )
-DEEPSEEK_V41 = dsml(
-    "deepseek_v41",
-    Family(
+
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.
+#
+#   <｜DSML｜ calls>
+#   <｜DSML｜ invoke name="get_weather">
+#   <｜DSML｜ parameter name="city" string="true">Paris</｜DSML｜ parameter>
+#   <｜DSML｜ parameter name="days" string="false">3</｜DSML｜ parameter>
+#   </｜DSML｜ invoke>
+#   <｜DSML｜ invoke name="now">
+#   </｜DSML｜ invoke>
+#   </｜DSML｜ calls>
+DEEPSEEK_V41 = replace(
+    DEEPSEEK_V3_2,
+    name="deepseek_v41",
+    family=Family(
         "DeepSeek-V4.1",
         model_names=("DeepSeek V4.1",),
         aliases=("deepseekv41", "deepseek_v4_1"),
         reasoning_aliases=("deepseek_v41",),
     ),
-    RequestFacts(
+    section=(
+        "<｜DSML｜ calls>\n{calls}</｜DSML｜ calls>",
+        "<｜DSML｜calls>\n{calls}</｜DSML｜calls>",
+        "<｜DSML｜ tool_calls>\n{calls}</｜DSML｜ tool_calls>",
+        "<｜DSML｜tool_calls>\n{calls}</｜DSML｜tool_calls>",
+        "<｜DSML｜ function_calls>\n{calls}</｜DSML｜ function_calls>",
+        "<｜DSML｜function_calls>\n{calls}</｜DSML｜function_calls>",
+        Section("{calls}", declared_only=True),
+    ),
+    call=(
+        '<｜DSML｜ invoke name="{name}">\n{params}</｜DSML｜ invoke>\n',
+        '<｜DSML｜ invoke name="{name}">\n{args}\n</｜DSML｜ invoke>\n',
+        '<｜DSML｜ invoke name="{name}"/>\n',
+        *DEEPSEEK_V3_2.call,
+    ),
+    param=(
+        '<｜DSML｜ parameter name="{key}" string="{string}">{value}</｜DSML｜ parameter>\n',
+        *DEEPSEEK_V3_2.param,
+    ),
+    request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
-        eos=DEEPSEEK_EOS,
-        prompts=DEEPSEEK_PROMPT,
         thinking=replace(
             DEEPSEEK_THINKING,
             switches=("thinking", "enable_thinking", "reasoning_effort"),
             modes=(),
             efforts=tuple((word, word) for word in ("none", "low", "high", "xhigh", "max")),
-            numeric_effort=(1, 100),
+            habits=ThinkingHabits(numeric_effort=(1, 100)),
         ),
     ),
-    ("｜DSML｜ ", "｜DSML｜"),
-    "calls",
-    "tool_calls",
-    "function_calls",
 )

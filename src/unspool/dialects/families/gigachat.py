@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Prompt, Values, Writing
 from .._family_request_facts import ALWAYS, NO_REASONING, SEEDED, RequestFacts
+from .._placed_templates import Section
 from ._shared import JSON_FIRST
-from .deepseek import dsml
 
 GIGACHAT_EOS = ("<|message_sep|>", "</s>")
 GIGACHAT_PROMPT = ("assistant<|role_sep|>",)
 
+# Sample output:
+#   Let me check.<|function_call|>{"name": "get_weather",\
+#    "arguments": {"city": "Paris", "days": 3}}<|function_call|>{"name": "now",\
+#    "arguments": {}}
 GIGACHAT3 = Dialect(
     name="gigachat3",
     family=Family("GigaChat 3.0 and 3.1", model_names=("GigaChat 3", "GigaChat 3.0", "GigaChat 3.1")),
@@ -18,7 +22,6 @@ GIGACHAT3 = Dialect(
         "<|message_sep|>\n\nfunction call<|role_sep|>\n{envelope}",
         "function call<|role_sep|>\n{envelope}",
     ),
-    sep=("",),
     reasoning=(),
     drop=(
         "<|function_call|>",
@@ -28,30 +31,47 @@ GIGACHAT3 = Dialect(
     ),
     stop=GIGACHAT_EOS,
     keep_whitespace=True,
+    prompt=Prompt(ends=GIGACHAT_PROMPT),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
-        eos=GIGACHAT_EOS,
-        prompts=GIGACHAT_PROMPT,
         thinking=NO_REASONING,
     ),
 )
 
-GIGACHAT35 = replace(
-    dsml(
-        "gigachat35",
-        Family("GigaChat 3.5", model_names=("GigaChat 3.5",), reasoning_aliases=("gigachat35",)),
-        RequestFacts(
-            calls_special=True,
-            forced=JSON_FIRST,
-            eos=GIGACHAT_EOS,
-            prompts=GIGACHAT_PROMPT,
-            thinking=replace(SEEDED, seed="<think>", default="off", switches=("reasoning",)),
-            checkpoints=(("gigachat35_reasoning", replace(ALWAYS, seed="<think>")),),
-        ),
-        ("｜GCML｜",),
-        "tool_calls",
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#
+#   <｜GCML｜tool_calls>
+#   <｜GCML｜invoke name="get_weather">
+#   <｜GCML｜parameter name="city" string="true">Paris</｜GCML｜parameter>
+#   <｜GCML｜parameter name="days" string="false">3</｜GCML｜parameter>
+#   </｜GCML｜invoke>
+#   <｜GCML｜invoke name="now">
+#   </｜GCML｜invoke>
+#   </｜GCML｜tool_calls>
+GIGACHAT35 = Dialect(
+    name="gigachat35",
+    family=Family("GigaChat 3.5", model_names=("GigaChat 3.5",), reasoning_aliases=("gigachat35",)),
+    section=("<｜GCML｜tool_calls>\n{calls}</｜GCML｜tool_calls>", Section("{calls}", declared_only=True)),
+    call=(
+        '<｜GCML｜invoke name="{name}">\n{params}</｜GCML｜invoke>\n',
+        '<｜GCML｜invoke name="{name}">\n{args}\n</｜GCML｜invoke>\n',
+        '<｜GCML｜invoke name="{name}"/>\n',
     ),
-    reasoning=("<think>\n{text}\n</think>\n\n",),
+    writing=Writing(before_calls="\n\n"),
+    param=('<｜GCML｜parameter name="{key}" string="{string}">{value}</｜GCML｜parameter>\n',),
+    values=Values(wrappers=("arguments", "input")),
     stop=GIGACHAT_EOS,
+    prompt=Prompt(ends=GIGACHAT_PROMPT),
+    request=RequestFacts(
+        calls_special=True,
+        forced=JSON_FIRST,
+        thinking=replace(SEEDED, seed="<think>", default="off", switches=("reasoning",)),
+        checkpoints=(("gigachat35_reasoning", replace(ALWAYS, seed="<think>")),),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family
+from .._declaration import Dialect, Family, Writing
 from .._family_request_facts import RequestFacts, Thinking
 from .._id_format import NINE_ALPHANUMERICS
 from ._shared import JSON_FIRST, NATIVE_FIRST
@@ -18,6 +18,9 @@ MISTRAL_THINKING = Thinking(
 )
 MISTRAL_ARRAY = "[TOOL_CALLS][{calls}]"
 
+# Sample output:
+#   [THINK]The user wants the weather.[/THINK]Let me check.\
+#   [TOOL_CALLS]get_weather[ARGS]{"city": "Paris", "days": 3}[TOOL_CALLS]now[ARGS]{}
 MISTRAL_V11 = Dialect(
     name="mistral_v11",
     family=Family(
@@ -25,7 +28,6 @@ MISTRAL_V11 = Dialect(
         model_names=("Mistral Small 3.2", "Magistral", "Ministral 3", "Devstral", "Mistral Large 3"),
         aliases=("mistral_v13",),
     ),
-    section=("{calls}",),
     call=(
         "[TOOL_CALLS]{name}[ARGS]{args}",
         "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]{args}",
@@ -35,7 +37,6 @@ MISTRAL_V11 = Dialect(
         "[TOOL_CALLS]{index}{args}",
         "[TOOL_CALLS]{name}{args}[/TOOL_CALLS]",
     ),
-    sep=("",),
     reasoning=("[THINK]{text}[/THINK]", "<think>\n{text}\n</think>\n"),
     stop=("</s>", "[/TOOL_CALLS]"),
     id_format=NINE_ALPHANUMERICS,
@@ -43,6 +44,10 @@ MISTRAL_V11 = Dialect(
     request=RequestFacts(calls_special=True, forced=NATIVE_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )
 
+# Sample output:
+#   [THINK]The user wants the weather.[/THINK]Let me check.[TOOL_CALLS]\
+#   [{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}},\
+#    {"name": "now", "arguments": {}}]
 MISTRAL_V3 = replace(
     MISTRAL_V11,
     name="mistral_v3",
@@ -59,10 +64,13 @@ MISTRAL_V3 = replace(
     ),
     section=(MISTRAL_ARRAY, "{calls}"),
     call=("{envelope}", "[TOOL_CALLS]{envelope}", "[TOOL_CALLS]{envelope}[/TOOL_CALLS]"),
-    sep=(", ",),
+    writing=Writing(between_calls=", "),
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )
 
+# Sample output:
+#   [THINK]The user wants the weather.[/THINK]Let me check.\
+#   [TOOL_CALLS]get_weather[ARGS]{"city": "Paris", "days": 3}[TOOL_CALLS]now[ARGS]{}
 MISTRAL = replace(
     MISTRAL_V11,
     name="mistral",
@@ -75,7 +83,7 @@ MISTRAL = replace(
     ),
     section=("{calls}", MISTRAL_ARRAY),
     call=(*MISTRAL_V11.call, *MISTRAL_V3.call),
-    sep=("", ","),
+    separators=(",",),
     request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,

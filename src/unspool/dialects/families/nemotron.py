@@ -2,11 +2,19 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt
+from .._declaration import Dialect, Family, Prompt, Writing
 from .._family_request_facts import ALWAYS, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import IM_END, JSON_FIRST, THINK_LINES
-from .qwen import QWEN3_CODER, QWEN_SECTION
+from .qwen_formats import QWEN3_CODER
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}},\
+#    {"name": "now", "arguments": {}}]</TOOLCALL>
 NEMOTRON_JSON = Dialect(
     name="nemotron_json",
     family=Family(
@@ -21,9 +29,9 @@ NEMOTRON_JSON = Dialect(
         aliases=("nemotron_deci", "llama_nemotron_json", "llama_nemotron"),
         reasoning_aliases=("nemotron_deci",),
     ),
-    section=("\n<TOOLCALL>[{calls}]</TOOLCALL>", "\n<TOOLCALL>{calls}</TOOLCALL>"),
+    section=("<TOOLCALL>[{calls}]</TOOLCALL>", "<TOOLCALL>{calls}</TOOLCALL>"),
     call=("{envelope}",),
-    sep=(", ",),
+    writing=Writing(before_calls="\n", between_calls=", "),
     stop=("<SPECIAL_12>", "<|eot_id|>"),
     prompt=Prompt(turn=("<SPECIAL_11>",)),
     request=RequestFacts(
@@ -35,6 +43,25 @@ NEMOTRON_JSON = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#   Let me check.
+#   <tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call>
+#   <tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 NEMOTRON_V3 = replace(
     QWEN3_CODER,
     name="nemotron_v3",
@@ -45,7 +72,7 @@ NEMOTRON_V3 = replace(
         reasoning_aliases=("nemotron_v3", "nemotron_3", "nemotron3", "nano_v3"),
         fingerprint=("truncate_history_thinking",),
     ),
-    section=QWEN_SECTION,
+    writing=Writing(before_calls="\n", between_calls="\n", section_per_call=True),
     reasoning=THINK_LINES,
     request=RequestFacts(
         calls_special=False, forced=JSON_FIRST, eos=IM_END, thinking=replace(SEEDED, strip="<think>")

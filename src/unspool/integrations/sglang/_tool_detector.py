@@ -14,6 +14,7 @@ from functools import cached_property, wraps
 from typing import Any, ClassVar, Final
 
 from ...dialects import Dialect, facts_of
+from ...dialects.parse_templates import template_text
 from ...events import (
     CallArgs,
     CallEnd,
@@ -374,7 +375,7 @@ def _as_mappings(tools: Iterable[Any]) -> list[dict[str, Any]]:
 def _call_markers(dialect: Dialect) -> tuple[str, str]:
     """Return the markers that open and close calls, or two empty strings."""
     for template in (*dialect.section, *dialect.call):
-        before, _, after = template.lstrip("^").partition("{")
+        before, _, after = template_text(template).partition("{")
         end = after.rpartition("}")[2].strip()
         if before.strip() and end:
             return before.strip(), end

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
-from ...dialects import Dialect, combined, facts_of, find, get_dialect
+from ...dialects import Dialect, Section, combined, end_tokens, facts_of, find, get_dialect
 from ...errors import UsageError
 from ...planning import Plan, plan
 from ...planning.derived_dialects import closer
@@ -34,8 +34,8 @@ class ModelFormat:
         :param why: the evidence for the dialect, if it was detected.
         """
         self.name = name
-        """The dialect's name as the user passed it.  The name may be that of a checkpoint, because request
-        facts differ between checkpoints.
+        """The name of the dialect or checkpoint, as the user passed it.  A checkpoint may have its own
+        request facts.
         """
         self.source = tokenizer
         """The tokenizer as vLLM passed it."""
@@ -48,7 +48,8 @@ class ModelFormat:
         self.why = why
         self._closers = tuple(filter(None, map(closer, self.dialect.reasoning)))
         ids = {token: id for id, token in self.tokenizer.special_tokens().items()}
-        self._end_tokens = {ids[end]: end for end in facts_of(self.dialect).eos if end in ids}
+        ends = end_tokens(self.dialect, facts_of(self.dialect))
+        self._end_tokens = {ids[end]: end for end in ends if end in ids}
 
     def plan(self, request: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """Return the plan for a request.
@@ -85,12 +86,12 @@ class ModelFormat:
         return any(closer in text for closer in self._closers)
 
     def without_end(self, text: str, ids: Sequence[int]) -> Sequence[int]:
-        """Return a step's ids without a final end-of-turn token, unless the step's text contains it."""
+        """Return a step's ids; leave out a final end-of-turn token that is not in the step's text."""
         end = self._end_tokens.get(ids[-1]) if ids else None
         return ids if end is None or text.endswith(end) else ids[:-1]
 
     def last_turn(self, prompt: Sequence[int]) -> Sequence[int]:
-        """Return the last turn of a prompt, the only one that affects in which channel the output begins."""
+        """Return the last turn of a prompt; earlier turns do not affect where the output begins."""
         for index in range(len(prompt) - 1, -1, -1):
             if prompt[index] in self._end_tokens:
                 return prompt[index + 1 :] or prompt
@@ -99,7 +100,7 @@ class ModelFormat:
 
 @lru_cache(maxsize=1024)
 def warn_once(text: str) -> None:
-    """Log a warning if it was not logged before."""
+    """Log a warning, but only once."""
     log.warning("%s", text)
 
 
@@ -163,7 +164,7 @@ def log_format(model: ModelFormat, *, calls: bool, reasoning: bool) -> None:
         return
     _logged.update(keys)
     hint = ""
-    if not reasoning and any(template.startswith("^") for template in model.dialect.section):
+    if not reasoning and any(isinstance(s, Section) and s.only_at_start for s in model.dialect.section):
         hint = "; give --reasoning-parser, too: calls after reasoning that stays in the text are text"
     log.info(
         "unspool reads %s of this model as %s%s; policies: %s%s",

@@ -1,4 +1,4 @@
-"""Parser classes for the registered names, which are created when vLLM needs them.
+"""Parser classes for vLLM's registries; each class is created when vLLM first needs it.
 
 vLLM's registries import this module and read an attribute: ``tools:hermes`` is the tool parser for the
 dialect ``hermes``, and ``reasoning:hermes`` is the reasoning parser.  If unspool is not compatible with
@@ -21,7 +21,7 @@ from .._registered_parser_names import DETECTED
 Kind = Literal["tools", "reasoning"]
 
 OWN_PARSERS: Final[dict[tuple[str, str], tuple[str, str]]] = {}
-"""Module and class name of vLLM's own parsers, by kind and parser name."""
+"""Module and class name of each of vLLM's own parsers, keyed by kind and parser name."""
 
 log = logging.getLogger("vllm.unspool")
 """A child of vLLM's logger, so that log lines have the same format as the engine's own lines."""
@@ -42,7 +42,7 @@ def parser_class(attribute: str) -> Any:
 
 
 def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
-    """Return vLLM's own parser for a name, because unspool's parser cannot be imported."""
+    """Return vLLM's own parser for a name; used if unspool's parsers cannot be imported."""
     warn_unknown_release(error)
     place = OWN_PARSERS.get((kind, name))
     if place is None and name != DETECTED:
@@ -50,7 +50,9 @@ def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
         own = "" if row is None else row.vllm if kind == "tools" else row.vllm_reasoning
         place = OWN_PARSERS.get((kind, own))
     if place is None:
-        raise AttributeError(f"vLLM has no parser of its own for {name}: start it without this parser")
+        raise AttributeError(
+            f"vLLM has no parser of its own for {name}: remove unspool's parser from vLLM's command line"
+        )
     module, class_name = place
     return getattr(import_module(module), class_name)
 

@@ -1,4 +1,4 @@
-"""Planning of vLLM's requests: conversion of a request for the planner, and changes according to the plan."""
+"""Planning of vLLM's requests: conversion for the planner, and changes to a request according to its plan."""
 
 from __future__ import annotations
 
@@ -203,5 +203,5 @@ class Planner:
 
 
 def expects_reasoning(plan: Plan) -> bool:
-    """Return whether the output certainly has reasoning; only then can a grammar wait for its end."""
+    """Return whether the output certainly has reasoning, so that a grammar can wait until reasoning ends."""
     return plan.reasoning and (plan.start == "reasoning" or plan.facts.thinking.default != "model")

@@ -82,7 +82,7 @@ class UnspoolParser(compat.Parser):
         prompt = None if self._prompt is None else self._model.last_turn(self._prompt)
         if self._parser is None:
             return self._model.reasoning.count(token_ids, prompt=prompt)
-        # During a stream, the server may ask after every token, so count only the new tokens.
+        # During a stream, the server may call this method after every token, so count only the new tokens.
         if self._reasoning_counter is None:
             self._reasoning_counter = self._model.reasoning.counter(prompt=prompt)
         self._reasoning_counter.feed(token_ids[self._reasoning_counter.fed :])

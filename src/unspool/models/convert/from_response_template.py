@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from ...dialects import UNSWITCHED, Dialect, Envelope, Family, RequestFacts, Values, is_control_token
+from ...dialects import UNSWITCHED, Dialect, Envelope, Family, RequestFacts, Values, Writing, is_control_token
+from ...dialects.parse_templates import PLACEHOLDERS, escaped
 from ...errors import SpecError
 
 _KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}
@@ -42,6 +43,9 @@ _MAX_ALTERNATIVES: Final = 64
 _FACTS: Final = RequestFacts(
     calls_special=True, forced=("native",), eos=(), thinking=replace(UNSWITCHED, special=True)
 )
+_FIRST_PLACEHOLDER: Final = 0xF0000
+_PLACEHOLDERS: Final = {chr(_FIRST_PLACEHOLDER + i): f"{{{name}}}" for i, name in enumerate(PLACEHOLDERS)}
+"""Placeholders by private-use code points, which stand for them while a pattern is converted."""
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
 
 
@@ -100,18 +104,19 @@ class _Translation:
     def markers(self, field: Mapping[str, object], which: str) -> list[str]:
         """Return the opening or closing markers of a field as templates."""
         value = field.get(which, ())
-        found = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
+        texts = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
+        found = [escaped(str(text)) for text in texts]
         pattern = field.get(f"{which}_pattern")
         if isinstance(pattern, str):
             found += [marker.strip() for marker in self.templates(pattern)]
-        return list(dict.fromkeys(str(marker) for marker in found))
+        return list(dict.fromkeys(found))
 
     def templates(self, pattern: str) -> list[str]:
         """Convert a regular expression to templates, one for each alternative."""
         found, at = self.alternatives(pattern, 0)
         if at < len(pattern):
             self.refuse(pattern, at)
-        return found
+        return [escaped(each, _PLACEHOLDERS) for each in found]
 
     def alternatives(self, pattern: str, at: int) -> tuple[list[str], int]:
         """Read alternatives such as ``a|b`` from an offset on; return their templates and the end offset."""
@@ -148,9 +153,12 @@ class _Translation:
     def atom(self, token: re.Match[str]) -> str:
         if token["space"]:
             return "\n"
-        if token["placeholder"]:
-            return f"{{{token['name']}}}"
-        return "{_}" if token["skipped"] else token["escaped"] or token["plain"] or ""
+        if token["placeholder"] or token["skipped"]:
+            name = token["name"] or "_"
+            if name not in PLACEHOLDERS:
+                self.fail(f"group {name!r} is not known: use one of {', '.join(PLACEHOLDERS)}")
+            return chr(_FIRST_PLACEHOLDER + PLACEHOLDERS.index(name))
+        return token["escaped"] or token["plain"] or ""
 
     def refuse(self, pattern: str, at: int) -> NoReturn:
         self.fail(
@@ -223,7 +231,7 @@ class _Translation:
                 tuple(f"{opener}[{{calls}}]{closer}" for opener in openers for closer in closers),
                 (payload,),
                 param,
-                {**keys, "sep": (", ",)},
+                {**keys, "writing": Writing(between_calls=", ")},
             )
         templates = tuple(f"{opener}\n{payload}{closer}" for opener in openers for closer in closers)
         if payload != "{params}":
@@ -239,7 +247,7 @@ class _Translation:
         return quote
 
     def envelope(self, field: Mapping[str, object]) -> Envelope:
-        """Return the keys from which the field's transform takes a JSON call's name and arguments."""
+        """Return the keys of a JSON call's name and arguments, which the field's transform contains."""
         transform = field.get("transform", field.get("transform_each", {}))
         function = transform.get("function", transform) if isinstance(transform, Mapping) else {}
         envelope = Envelope()

@@ -8,14 +8,14 @@ A response template consists of regions.  Each region has an opening marker (ope
 * A region ends at the first occurrence of its closer, so every call must have a closer of its own.
 * Engines find the end of reasoning by comparing tokens, so reasoning markers are literals without
   whitespace.
-* Openers of calls include the whitespace before them; otherwise the newline between two calls would be
+* The opener of a call includes the whitespace before it; otherwise the newline between two calls would be
   content.
 * Only the start of a pattern can be optional.  Engines accept a match as soon as the required part of the
   pattern has matched, so text that matches an optional part at the end would become content.
 
 The result covers the form in which a dialect renders a message, not every form that the dialect can parse:
-only the first call, section and param templates are used.  A dialect that a response template cannot
-express raises :class:`ExportError`.
+only the first call, section and param templates are used.  If a response template cannot express a
+dialect, :class:`ExportError` is raised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...dialects import Dialect, facts_of, find, split_at_control_tokens
+from ...dialects import Dialect, find, split_at_control_tokens
 from ...dialects.parse_templates import (
     PAYLOADS,
     Attributes,
@@ -35,10 +35,12 @@ from ...dialects.parse_templates import (
     Piece,
     Placeholder,
     Space,
+    has_placeholder,
+    only_at_start,
     parse_template,
     reading_pieces,
     split_at,
-    split_marks,
+    text_around,
 )
 from ...errors import UsageError
 from ..detection.template_probe import QUESTION, TemplateProbe
@@ -108,7 +110,7 @@ def _turn_start(directory: Path, dialect: Dialect) -> str:
     probe = TemplateProbe(model.template, model.tokens)
     question, prompt = probe.conversation(QUESTION), probe.prompt()
     start = prompt.removeprefix(question) if prompt.startswith(question) else ""
-    openers = [split_marks(template)[1].partition("{text}")[0].strip() for template in dialect.reasoning]
+    openers = [text_around(template, "text")[0].strip() for template in dialect.reasoning]
     for opener in filter(None, openers):
         start = start.partition(opener)[0]
     return start.strip()
@@ -141,20 +143,20 @@ class _Conversion:
         }
 
     def check(self) -> None:
-        dialect, names, values = self.dialect, self.dialect.names, self.dialect.values
+        dialect, names, habits = self.dialect, self.dialect.names, self.dialect.habits
         for found, reason in (
             (dialect.frame, "messages with headers"),
-            (dialect.prompt.echo, "text before the output that the prompt supplies"),
+            (dialect.habits.echo, "text before the output that the prompt supplies"),
             (names.fixed, "calls without a function name"),
-            (names.null_calls, "function names that mean that there is no call"),
-            (values.nested, "nested values in tags"),
-            (values.unescape, "escaped attributes"),
+            (habits.null_calls, "function names that mean that there is no call"),
+            (habits.nested, "nested values in tags"),
+            (habits.unescape, "escaped attributes"),
         ):
             if found:
                 self.fail(reason)
 
     def anchor(self, anchor: str) -> str:
-        anchors = [anchor] if anchor else list(facts_of(self.dialect).prompts)
+        anchors = [anchor] if anchor else list(self.dialect.prompt.ends)
         if not anchors and _CHATML_STOP in self.dialect.stop[:1]:
             anchors = [_CHATML_TURN]
         if not anchors:
@@ -166,13 +168,11 @@ class _Conversion:
     # -- text
 
     def thinking(self) -> dict[str, Any]:
-        found = [split_marks(template) for template in self.dialect.reasoning]
-        if "^" in found[0][0]:
+        found = [template for template in self.dialect.reasoning if not only_at_start(template)]
+        if self.dialect.reasoning[0] not in found:
             self.fail("reasoning that can open only at the start of an output")
-        wrappers = [
-            body.partition("{text}") for marks, body in found if "^" not in marks and "{_}" not in body
-        ]
-        openers, closers = ([wrapper[side].strip() for wrapper in wrappers] for side in (0, 2))
+        wrappers = [text_around(template, "text") for template in found if not has_placeholder(template, "_")]
+        openers, closers = ([wrapper[side].strip() for wrapper in wrappers] for side in (0, 1))
         # Leave out each opener that is a prefix of another opener, because it would match too early.
         openers = [
             each for each in openers if not any(other != each and other.startswith(each) for other in openers)
@@ -187,14 +187,11 @@ class _Conversion:
         dialect = self.dialect
         patterns = [*dropped]
         for template in dialect.content:
-            opener, _, closer = split_marks(template)[1].partition("{text}")
+            opener, closer = text_around(template, "text")
             patterns += [_pattern(parse_template(part.strip())) for part in (opener, closer)]
         patterns += map(re.escape, dialect.stop)
         for template in dialect.drop:
-            if not {"text", "calls"} & {
-                piece.field for piece in parse_template(template) if isinstance(piece, Placeholder)
-            }:
-                patterns.append(_pattern(parse_template(template.strip())))
+            patterns.append(_pattern(parse_template(template.strip())))
         unique = sorted(dict.fromkeys(filter(None, patterns)), key=len, reverse=True)
         closing = {"close_pattern": rf"\s*(?:{'|'.join(unique)})\s*"} if unique else {}
         return {**closing, "content": "text"}
@@ -204,15 +201,14 @@ class _Conversion:
     def calls(self) -> tuple[dict[str, Any], list[str]]:
         """Return the response template's field for calls, and the patterns of other markers to remove."""
         dialect = self.dialect
-        section = split_marks(dialect.section[0])[1]
-        before, _, after = split_at(reading_pieces(section), "calls")
+        before, _, after = split_at(reading_pieces(dialect.section[0]), "calls")
         array = self.array(before, after)
         if array is not None:
             return array, []
         head, payload, tail = split_at(reading_pieces(dialect.call[0]), *PAYLOADS)
         if payload is None or payload.field == "code":
             self.fail("calls that are raw code")
-        if dialect.section_per_call:
+        if dialect.writing.section_per_call:
             head, tail = (*before, *head), (*tail, *after)
         head, tail = _solid(head, end=False), _solid(tail)
         field = self.payload(payload)
@@ -220,7 +216,7 @@ class _Conversion:
             self.fail("calls without an opening marker")
         if not _marker(tail):
             self.fail("calls without a closing marker")
-        around = (_marker(before), _marker(after)) if not dialect.section_per_call else ("", "")
+        around = (_marker(before), _marker(after)) if not dialect.writing.section_per_call else ("", "")
         opener = self.opener(head, field)
         field["open_pattern"] = r"\s*" + (rf"(?:{around[0]}\s*)?" if around[0] else "") + opener
         field |= _closing(tail)
@@ -304,7 +300,7 @@ class _Conversion:
 
     def opener(self, head: Sequence[Piece], field: dict[str, Any]) -> str:
         """Return the pattern of a call's opener, which captures the call's name and id in groups."""
-        form = split_marks(self.dialect.names.forms[0])[1]
+        form = self.dialect.names.forms[0]
         named = "name" in _groups(head)
         if named and form != "{name}":
             at = next(
@@ -347,7 +343,7 @@ def _closing(tail: Sequence[Piece]) -> dict[str, Any]:
 
 
 def _solid(pieces: Sequence[Piece], *, end: bool = True) -> tuple[Piece, ...]:
-    """Remove the template's whitespace pieces at its start, and also at its end unless ``end`` is false."""
+    """Remove whitespace pieces from the start of a template and, unless ``end`` is false, from its end."""
     kept = list(pieces)
     while kept and isinstance(kept[0], Space | LineFeed):
         del kept[0]
@@ -382,7 +378,7 @@ def _after(pieces: Iterable[Piece], default: str) -> str:
 def _pattern(pieces: Sequence[Piece], before: str = "") -> str:
     """Convert the pieces of a template to a regular expression.
 
-    :param before: the character before which the text ends, if the template ends with a placeholder.
+    :param before: the character that follows the text; needed if the template ends with a placeholder.
     """
     return "".join(_regexes(pieces, before))
 

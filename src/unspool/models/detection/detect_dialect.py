@@ -12,8 +12,8 @@ Some model families render calls in the same way.  The declaration of such a fam
 that its chat templates contain.  A family whose fingerprint is missing from the template loses to a family
 that declares no fingerprint.
 
-If no dialect can parse the turn, ``infer_new_dialect.py`` derives a dialect from the template.  If there is
-no chat template, ``without_template.py`` uses the model's name and its Go template.
+If no dialect can parse the turn, ``infer_dialect_from_template.py`` derives a dialect from the template.
+If there is no chat template, ``without_template.py`` uses the model's name and its Go template.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ...dialects import (
     is_control_token,
     list_dialects,
 )
-from ...dialects.parse_templates import split_marks
+from ...dialects.parse_templates import template_text, text_around
 from ...errors import SpecError, UsageError
 from ...message import Message, Part, TextPart, ToolCall
 from ...parser import parse
@@ -51,7 +51,7 @@ from ..sources import Source, find_source, read_source, read_template
 from ..sources.running_server import is_url
 from ..sources.source import is_template
 from .identifying_markers import call_markers, other_markers
-from .infer_new_dialect import infer_dialect
+from .infer_dialect_from_template import infer_dialect
 from .probe_tools import FLAT_TOOLS, TOOLS, RenderedTurn
 from .result import Begins, Detection, Reasoning
 from .template_probe import QUESTION, TemplateProbe, message_dict
@@ -373,7 +373,7 @@ class _TemplateDetection:
         return None
 
     def warnings(self) -> Iterator[str]:
-        """Yield a warning for each kind of request for which Transformers cannot render the template."""
+        """Yield warnings about kinds of requests with which Transformers cannot render the template."""
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         kinds: dict[str, list[Mapping[str, object]]] = {
             WITHOUT_TOOLS: [QUESTION],
@@ -462,7 +462,7 @@ class _TemplateDetection:
         )
 
     def combinations(self, dialect: Dialect | None) -> Iterator[Dialect]:
-        """Yield this dialect, combined with the reasoning format of each other dialect in turn.
+        """Yield combinations of this dialect with the reasoning format of each other dialect.
 
         The reasoning formats that most engines support come first.
         """
@@ -483,7 +483,7 @@ class _TemplateDetection:
         begins = "content" if dialect is None else _start_channel(dialect, self.prompt)
         text = self.prompt.rstrip()
         if dialect is not None and begins == "reasoning":
-            openers = (split_marks(each)[1].partition("{text}")[0].strip() for each in dialect.reasoning)
+            openers = (text_around(each, "text")[0].strip() for each in dialect.reasoning)
             opener = max((each for each in openers if text.endswith(each)), key=len, default="")
             return self.prompt[len(text) - len(opener) :], begins
         if begins == "content" and _REASONING_OPENER.search(text):
@@ -511,7 +511,7 @@ def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple
     turn, _, after = rendered.turn.partition(_REASONING)
     before = (rendered.prompt + turn).rstrip()
     for template in () if dialect is None else dialect.reasoning:
-        opener, _, closer = split_marks(template)[1].partition("{text}")
+        opener, closer = text_around(template, "text")
         if before.endswith(opener.strip()) and after.lstrip().startswith(closer.strip()):
             return opener.strip(), closer.strip()
     near = re.match(r"\s*(<[^<>]+>|\[[^\[\]\s]+\]|[^<\[]+)", after)
@@ -554,11 +554,11 @@ def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterato
 
 
 def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
-    """Return request facts for an inferred dialect, with the safest values for underivable facts."""
-    switches = tuple(name for name in reasoning.switches if name in SWITCHES)
+    """Return request facts for an inferred dialect; unknown facts have the safest values."""
+    switches = tuple(each for name in reasoning.switches for each in SWITCHES if each == name)
     thinking = NO_REASONING
     if dialect.reasoning:
-        special = is_control_token(dialect.reasoning[0])
+        special = is_control_token(template_text(dialect.reasoning[0]))
         thinking = replace(UNSWITCHED, special=special, switches=switches)
         if reasoning.seed:
             thinking = replace(thinking, default="on" if switches else "always", seed=reasoning.seed)
@@ -650,7 +650,7 @@ def _renders_same(dialect: Dialect, message: Message, turn: str) -> bool:
     """Return whether the dialect and the template render the message identically."""
     parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
-        text = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)
+        text = render(Message(parts=(*parts, *message.tool_calls)), dialect, check=False)
     except UsageError:
         return False
     return turn.strip().startswith(text.strip())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..._core.explain_dialect import fully_compiled
 from ...dialects import Dialect
-from ...dialects.parse_templates import literals, parse_template, split_marks
+from ...dialects.list_templates_and_markers import turn_markers
+from ...dialects.parse_templates import literals, parse_template
 
 
 def other_markers(dialect: Dialect) -> list[str]:
@@ -12,7 +13,7 @@ def other_markers(dialect: Dialect) -> list[str]:
     syntax = fully_compiled(dialect)
     markers = {
         literal.strip()
-        for literal in (*dialect.stop, *dialect.prompt.turn, *dialect.drop)
+        for literal in (*dialect.stop, *turn_markers(dialect), *dialect.drop)
         if "{" not in literal
     }
     for wrapper in syntax.states.inside:
@@ -23,11 +24,11 @@ def other_markers(dialect: Dialect) -> list[str]:
 def call_markers(dialect: Dialect, *, params: bool = False) -> list[str]:
     """Return the markers around and inside a call, without brackets and commas.
 
-    :param params: include the markers of parameters.
+    :param params: whether to include the markers of parameters.
     """
     texts: list[str] = []
     for templates in (dialect.section, dialect.call, dialect.param if params else ()):
         if templates:
-            texts += literals(parse_template(split_marks(templates[0])[1]))
+            texts += literals(parse_template(templates[0]))
     stripped = (literal.strip().strip("[]{}(),").strip() for literal in texts)
     return [literal for literal in stripped if len(literal) > 3 and not literal.isalnum()]

@@ -23,7 +23,7 @@ _THINKING_ON: Final[Mapping[str, object]] = {
 _RENDER_TIMEOUT: Final = 2.0
 """Time limit for one rendering, in seconds."""
 _MAX_LENGTH: Final = 1 << 16
-"""Maximum length of a rendering in characters: eight times the longest rendering of such messages so far."""
+"""Maximum length of a rendering in characters: eight times the longest of any known template."""
 _TOTAL_TIMEOUT: Final = 30.0
 """Time limit for all renderings of one template together, in seconds."""
 
@@ -55,8 +55,8 @@ class TemplateProbe(ChatTemplate):
     ) -> str:
         """Render messages; return an empty string if the template refuses them."""
         history = normalise_history(messages, self)
-        # Some templates can render calls, but no nested schemas or no tools at all.  So try simpler tools,
-        # and then no tools.
+        # Some templates can render calls, but fail on nested schemas or on any tools.  So try simpler
+        # tools, and then no tools.
         for candidate in (tools, FLAT_TOOLS, None):
             try:
                 return self.render(history, candidate, add_generation_prompt=generation, **variables)
@@ -78,8 +78,8 @@ class TemplateProbe(ChatTemplate):
         return rendered
 
     def _render_turn(self, message: Message, variables: Mapping[str, Any]) -> RenderedTurn:
-        # The turn lies between two shared texts: the prefix that the rendering shares with a prompt, and
-        # the suffix that it shares with a conversation without the turn.
+        # The turn starts after the common prefix of the rendering and a prompt.  It ends before the common
+        # suffix of the rendering and a conversation without the turn.
         text = self.conversation(
             QUESTION, message_dict(message, self.capabilities.reasoning_key), **variables
         )
@@ -128,8 +128,8 @@ def _split_point(text: str, prompt: str) -> int:
 def _shared_end(text: str, other: str) -> int:
     """Return the length of the longest common suffix of two renderings that does not split a marker.
 
-    The suffix consists of the end marker of the turn and the text that the template adds to every prompt.  It
-    starts at a marker or at whitespace.
+    The suffix starts at a marker or at whitespace.  It consists of the end marker of the turn, and of text
+    that the template adds to every prompt.
     """
     length = 0
     while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:

@@ -26,7 +26,7 @@ _BY_PARSER: Final = 0.9
 _BY_NAME_AND_MARKERS: Final = 0.85
 _BY_MARKERS: Final = 0.7
 _BY_NAME: Final = 0.6
-"""Confidence in a dialect that was found by this kind of evidence."""
+"""Confidence in a dialect that was found only by its name; the constants above are for other evidence."""
 
 
 def detect_without_template(source: Source, dialects: Iterable[Dialect]) -> Detection:
@@ -80,7 +80,12 @@ class _Detection:
                 f"Its engine is configured for the parser {parser}, which unspool does not know."
             )
             return None
-        self.evidence.append(f"Its engine is configured for the parser {parser}, which reads {dialect.name}.")
+        if self.source.engine == "unspool":
+            self.evidence = [f"The gateway is configured for the dialect {dialect.name}."]
+        else:
+            self.evidence.append(
+                f"Its engine is configured for the parser {parser}, which reads {dialect.name}."
+            )
         return dialect
 
     def by_names(self) -> Iterator[NamedModel]:

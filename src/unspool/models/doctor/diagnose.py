@@ -15,9 +15,18 @@ from typing import Any
 
 from ..._core.render.example_output import EXAMPLE
 from ..._core.token_ids.tokenizer_adapters import substitute
-from ...dialects import CONTROL_TOKEN, SWITCHES, Dialect, RequestFacts, facts_of, get_dialect
+from ...dialects import (
+    CONTROL_TOKEN,
+    SWITCHES,
+    Dialect,
+    RequestFacts,
+    Section,
+    Wrapper,
+    facts_of,
+    get_dialect,
+)
 from ...dialects.parse_templates import Literal as LiteralPiece
-from ...dialects.parse_templates import parse_template, split_marks
+from ...dialects.parse_templates import parse_template, template_text
 from ...errors import SpecError, UsageError
 from ...message import Message
 from ...parser import parse
@@ -98,34 +107,34 @@ class _Doctor:
         if dialect is None:
             return
         seen: set[str] = set()
-        roles: list[tuple[str, Sequence[str]]] = [
+        roles: list[tuple[str, Sequence[str | Section | Wrapper]]] = [
             ("reasoning", dialect.reasoning[:1]),
             ("answer", dialect.content[:1]),
             ("calls", dialect.section[:1] if dialect.call else ()),
             ("call", dialect.call[:1]),
             ("parameter", dialect.param[:1]),
-            ("other", [template for template in dialect.drop if "{calls}" not in template]),
+            ("other", (*dialect.drop, *dialect.habits.drop_text)),
             ("end", [self.end_marker] if self.end_marker else dialect.stop[:1]),
         ]
         if dialect.frame is not None:
-            roles.insert(0, ("header", (*dialect.frame.open[:1], dialect.frame.sep)))
+            roles.insert(0, ("header", (template_text(dialect.frame.open[0]), dialect.frame.sep)))
             roles.insert(1, ("message end", dialect.frame.ends))
         for role, templates in roles:
             for template in templates:
-                for piece in parse_template(split_marks(template)[1]):
+                for piece in parse_template(template):
                     text = piece.text.strip()
                     if isinstance(piece, LiteralPiece) and len(text) > 2 and text not in seen:
                         seen.add(text)
                         yield self.marker(text, role)
 
     def marker(self, text: str, role: str) -> Marker:
-        """Look up the tokens of a marker in the vocabulary."""
+        """Return a marker with its tokens, which are looked up in the vocabulary."""
         if self.vocabulary is None:
             return Marker(text, role, "unknown")
         inside = {token: id for id, token in self.vocabulary.special_tokens().items() if token in text}
         skipped = set(self.vocabulary.skipped_tokens().values())
-        # Each token in the marker is replaced by its own code point.  If several tokens match, `substitute`
-        # behaves like a tokenizer: the leftmost match wins, then the longest.
+        # Replace each token in the marker with a code point.  If several tokens match, `substitute` behaves
+        # like a tokenizer: the leftmost match wins, then the longest.
         order = sorted(inside)
         code_points = {token: chr(0xD800 + number) for number, token in enumerate(order)}
         found = [

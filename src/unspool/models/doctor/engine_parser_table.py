@@ -157,7 +157,7 @@ _NO_PARSERS: Final = _row(None, None, None, None, "untried")
 
 
 class _Variant(NamedTuple):
-    """Checkpoints that share a dialect with other models, but need parsers of their own in an engine."""
+    """Checkpoints that share a dialect with other models, but need different parsers in an engine."""
 
     dialect: str
     marker: str

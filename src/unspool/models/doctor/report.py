@@ -144,6 +144,7 @@ _SERVERS: Final[Mapping[ServerName, str]] = {
     "sglang": "SGLang",
     "llamacpp": "llama.cpp",
     "ollama": "Ollama",
+    "unspool": "an unspool gateway",
     "openai": "an unknown engine",
 }
 _KINDS: Final = {
@@ -356,7 +357,7 @@ def _flag_lines(engine: EngineName, flags: ServerFlags) -> Iterator[str]:
 
 
 def _command_lines(command: str) -> Iterator[str]:
-    """Yield the lines of a command, one flag per line, because long lines could be wrapped in a flag."""
+    """Yield the lines of a command, one flag per line, because a long line could be wrapped inside a flag."""
     yield from _fenced("sh", command.replace(" --", " \\\n    --"))
 
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from ..._core.render.example_output import EXAMPLE, calls_of, example, read_example
 from ...dialects import Dialect, RequestFacts, get_dialect
+from ...dialects.parse_templates import text_around
 from ...message import Message
 from ...parser import parse
 from ..detection.result import Reasoning
@@ -211,4 +212,4 @@ def _losses(expected: Message, parsed: Message) -> Iterator[str]:
 
 
 def _closer(dialect: Dialect) -> str:
-    return dialect.reasoning[0].partition("{text}")[2] if dialect.reasoning else ""
+    return text_around(dialect.reasoning[0], "text")[1] if dialect.reasoning else ""

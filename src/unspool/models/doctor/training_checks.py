@@ -52,7 +52,7 @@ class PrefixCase(NamedTuple):
     * ``opens``: turns without reasoning cannot occur, because every prompt opens reasoning.
     """
     difference: Difference | None = None
-    """The first difference between the next prompt and the previous prompt and output."""
+    """The first place at which the next prompt differs from the previous prompt and output."""
     why: str = ""
     """The template's error message if it refuses the conversation."""
 
@@ -75,7 +75,7 @@ class PrefixCase(NamedTuple):
 
 
 class MaskMarks(NamedTuple):
-    """For each part of a turn, True if ``{% generation %}`` marks it, and None if it is not rendered."""
+    """Parts of a turn: True if ``{% generation %}`` marks the part, None if the part is not rendered."""
 
     answer: bool
     """The content; if the content is not marked, the training mask is all zeros."""

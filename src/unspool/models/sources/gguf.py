@@ -47,7 +47,7 @@ _MAX_PAIRS: Final = 1 << 16
 _MAX_KEY_LENGTH: Final = 1 << 16
 _MAX_STRING_LENGTH: Final = 1 << 24
 _MAX_ARRAY_LENGTH: Final = 1 << 22
-"""Maximum number of elements in an array; the largest known vocabularies have a tenth of this number."""
+"""Maximum number of elements in an array; the largest known vocabularies have a tenth as many."""
 _MAX_HEADER_BYTES: Final = 1 << 27
 """Maximum size of a header; the headers of real models have at most twenty megabytes."""
 _CHUNK_BYTES: Final = 1 << 20

@@ -113,7 +113,7 @@ def find_gguf(path: Path, quantisation: str = "") -> Path | None:
 
 
 def _end_ids(path: Path, model: Mapping[str, object]) -> tuple[int, ...] | None:
-    """Return the end token ids from ``generation_config.json``; by default, return those in ``model``.
+    """Return the end token ids from ``generation_config.json`` or, if it has none, from ``model``.
 
     :param model: the model configuration, ``config.json``.
     """

@@ -67,7 +67,7 @@ def read_template(value: str | Mapping[str, object]) -> Source:
     if is_template(value) or is_modelfile(value) or is_go_template(value):
         return _from_text(value, "the text", Path())
     raise UsageError(
-        f"{value[:60]!r} is {NO_TEMPLATE}: unspool.models has detect_model() for paths and names of models, "
+        f"{value[:60]!r} is {NO_TEMPLATE}: call detect_model() for paths and names of models, "
         "and detect_server() for servers"
     )
 

@@ -10,13 +10,13 @@ How it works:
 
 Calls may have one of four shapes (``Shape``):
 
-* ``envelope``: a JSON object that contains the name and the arguments, alone, in tags or in an array;
+* ``envelope``: a JSON object with the name and the arguments; it may be in tags or in an array;
 * ``args``: a name and a JSON object with the arguments, between markers;
 * ``python``: a call in Python's notation;
 * ``params``: a name, and each parameter in its own tags.
 
-In rendered text, a placeholder is a private-use code point (``_NAME``, ``_ARGS``, ...), because such code
-points never occur in the text of a template.
+In rendered text, a placeholder is a private-use code point (``_NAME``, ``_ARGS``, ...).  Such code points
+never occur in the text of a template.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..._core.render.example_output import calls_of, json_value
-from ...dialects import Dialect, Envelope, Names, Notation, Values
+from ...dialects import Dialect, Envelope, Habits, Notation, Section, Values, Wrapper, Writing
+from ...dialects.parse_templates import escaped
 from ...errors import SpecError
 from ...message import Message, ToolCall
 from ...parser import parse
@@ -45,7 +46,7 @@ class Inferred(NamedTuple):
     evidence: tuple[str, ...]
     """Sentences that explain how the dialect was inferred."""
     confidence: float
-    """How likely it is that the dialect is right, from 0 to 1."""
+    """Confidence that the dialect is right, from 0 to 1."""
 
 
 # -- messages to render
@@ -73,9 +74,11 @@ def _call(number: int, arguments: Mapping[str, object]) -> ToolCall:
 _FIRST: Final = _call(0, _ONE_ARGUMENT)
 _SECOND: Final = _call(1, _OTHER_ARGUMENT)
 
-# -- placeholders: private-use code points, which never occur in the text of a template
+# -- placeholders
 
-_NAME, _ID, _ENVELOPE, _ARGS, _KEY, _VALUE, _PARAMS, _INDEX = map(chr, range(0xF0000, 0xF0008))
+_NAME, _ID, _ENVELOPE, _ARGS, _KEY, _VALUE, _PARAMS, _INDEX, _TYPE, _STRING = map(
+    chr, range(0xF0000, 0xF000A)
+)
 _PLACEHOLDERS: Final = {
     _NAME: "{name}",
     _ID: "{id}",
@@ -85,17 +88,19 @@ _PLACEHOLDERS: Final = {
     _VALUE: "{value}",
     _PARAMS: "{params}",
     _INDEX: "{index}",
+    _TYPE: "{type}",
+    _STRING: "{string}",
 }
 _MARKER: Final = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 """Pattern for text that looks like a marker: ``<...>`` or ``[...]``."""
 _MAX_CONFIDENCE: Final = 0.7
 """Confidence in a dialect that parses all renderings; below 1, as a model may write other forms, too."""
-_ANY_PLACEHOLDER: Final = re.compile(f"[{_NAME}-{_INDEX}]")
+_ANY_PLACEHOLDER: Final = re.compile(f"[{_NAME}-{_STRING}]")
 
 
 def _template(text: str) -> str:
     """Convert text with placeholders to a template for a dialect."""
-    return _ANY_PLACEHOLDER.sub(lambda placeholder: _PLACEHOLDERS[placeholder[0]], text)
+    return escaped(text, _PLACEHOLDERS)
 
 
 def infer_dialect(
@@ -146,7 +151,7 @@ class _Inference:
         self.args: Notation = "json"
         self.envelope = Envelope()
         self.values = Values()
-        self.names = Names()
+        self.habits = Habits()
         self.param: tuple[str, str, str] | None = None
         """Three texts of a parameter: before its key, between key and value, and after its value."""
         self.content_with_calls = True
@@ -217,7 +222,7 @@ class _Inference:
     # -- parameters
 
     def learn_params(self) -> None:
-        """Learn the format of a parameter from a turn with one and a turn with two parameters."""
+        """Learn the format of a parameter from two turns: one with one parameter, and one with two."""
         one = self.with_placeholders(self.turn(_FIRST), _FIRST)
         pair = _call(0, _ONE_ARGUMENT | _OTHER_ARGUMENT)
         two = self.with_placeholders(self.turn(pair), pair)
@@ -236,7 +241,7 @@ class _Inference:
         between = self.with_type_placeholder(between, opener)
         self.param = (opener, between, closer)
         if nested:
-            self.values = replace(self.values, nested=True)
+            self.habits = replace(self.habits, nested=True)
         self.evidence.append("A second parameter repeats the markers of the first.")
 
     def with_type_placeholder(self, between: str, opener: str) -> str:
@@ -256,18 +261,18 @@ class _Inference:
         right = right[_first_of(right, '"<> ') :]
         type_words = [word[len(left) : len(word) - len(right)] for word in (between, *others)]
         if type_words[0] == "true" and set(type_words[1:]) <= {"false", ""}:
-            return f"{left}{{string}}{right}"
+            return f"{left}{_STRING}{right}"
         if not all(type_words):
             raise _WrongShape
-        self.values = replace(self.values, type_words=tuple(type_words))
-        return f"{left}{{type}}{right}"
+        self.habits = replace(self.habits, type_words=tuple(type_words))
+        return f"{left}{_TYPE}{right}"
 
     def fold_params(self, text: str) -> str:
         """Replace each sequence of parameters with one placeholder."""
         if self.param is None:
             return text
         opener, between, closer = self.param
-        middle = re.escape(between).replace(r"\{string\}", "true").replace(r"\{type\}", r"[^<>\"]*")
+        middle = re.escape(between).replace(_STRING, "true").replace(_TYPE, r"[^<>\"]*")
         one = f"{re.escape(opener)}{_KEY}{middle}{_VALUE}{re.escape(closer)}"
         text, count = re.subn(f"(?:{one})+", _PARAMS, text)
         if not count:
@@ -283,7 +288,7 @@ class _Inference:
         return (before, after) if found else ("", "")
 
     def layout_of_one_call(self, text: str, lead: str, end: str) -> _Layout:
-        """Return the layout of a turn with one call; all text around the call is part of the call."""
+        """Return the layout of a turn with one call; all markup is considered part of the call."""
         first, last = _ends_of_placeholders(text)
         head = text[:first].removeprefix(lead).lstrip()
         return _Layout("", head, text[first:last], _without_end(text[last:], end), "", "")
@@ -303,7 +308,7 @@ class _Inference:
         again, last = _ends_of_placeholders(second)
         core, other = text[start:stop], second[again:last]
         core, first_index = _with_index_placeholder(core, other)
-        self.names = Names(first_index=first_index)
+        self.habits = replace(self.habits, first_index=first_index)
         before = text[:start].removeprefix(lead)
         gap = text[stop : middle + again]
         after = _without_end(second[last:], end)
@@ -328,25 +333,26 @@ class _Inference:
         if opening.startswith(glue):
             glue = ""
         bare = not (layout.head + opening).strip(" \n[({")
-        section = f"{glue}{opening}{{calls}}{closing}"
-        sections = [f"^{section}" if bare else section]
-        # If only brackets surround calls, ordinary brackets in content look like calls, too.  The mark ``?``
-        # makes the parser treat bracketed text as calls only if the text names a tool.
+        before_calls = glue + opening[: len(opening) - len(opening.lstrip("\n"))]
+        section = f"{_template(opening.lstrip(chr(10)))}{{calls}}{_template(closing)}"
+        sections: list[str | Section] = [Section(section, only_at_start=True) if bare else section]
+        # If only brackets surround calls, ordinary brackets in content look like calls, too.  With
+        # ``declared_only``, the parser treats bracketed text as calls only if the text names a tool.
         if bare and opening.strip():
-            sections.append(f"?{section}")
+            sections.append(Section(section, declared_only=True))
         before, between, after = self.param or ("", "", "")
         base = Dialect(
             name=self.name,
             section=tuple(sections),
             call=(_template(layout.head + layout.core + layout.tail),),
-            sep=(layout.separator,),
+            writing=Writing(before_calls=before_calls, between_calls=layout.separator),
             param=(_template(f"{before}{_KEY}{between}{_VALUE}{after}"),) if self.param else (),
             reasoning=(),
             stop=stop,
             args=self.args,
             envelope=self.envelope,
             values=self.values,
-            names=self.names,
+            habits=self.habits,
         )
         for reasoning in self.reasoning(layout, lead):
             for fields in self.content_fields(lead, end, stop):
@@ -361,7 +367,7 @@ class _Inference:
         yield {}
         if openers and closers:
             rest = tuple(each for each in stop if each != closers[0])
-            yield {"content": (f"{openers[-1]}{{text}}{closers[0]}",), "stop": rest}
+            yield {"content": (f"{escaped(openers[-1])}{{text}}{escaped(closers[0])}",), "stop": rest}
         if openers:
             yield {"drop": (lead.strip(),)}
 
@@ -377,11 +383,11 @@ class _Inference:
         opening = _ANY_PLACEHOLDER.split((layout.opening + layout.head).strip())[0]
         before, found, after = text.partition(_CONTENT)
         glue = after.partition(opening)[0] if opening and opening in after else ""
-        # If more than whitespace separates content and calls, the template puts content in its own turn.
+        # If more than whitespace separates content and calls, the template puts content in a separate turn.
         self.content_with_calls = bool(found) and not glue.strip() and _FIRST.name not in before
         return glue.strip(" ") if self.content_with_calls else ""
 
-    def reasoning(self, layout: _Layout, lead: str) -> Iterator[tuple[str, ...]]:
+    def reasoning(self, layout: _Layout, lead: str) -> Iterator[tuple[str | Wrapper, ...]]:
         """Yield possible values for the dialect's ``reasoning`` field; the last one is an empty tuple."""
         content = _CONTENT if self.content_with_calls else None
         rendered = self.render_turn(Message(reasoning=_REASONING, content=content, tool_calls=(_FIRST,)))
@@ -397,12 +403,13 @@ class _Inference:
                 seed = re.search(rf"(?:{_MARKER.pattern})\s*$", rendered.prompt)
                 opener = seed[0] if seed else ""
             if opener.strip() and closer.strip():
+                wrapper = f"{escaped(opener)}{{text}}{escaped(closer)}"
                 midway = _CONTENT in before and "\n" not in opener
-                yield (f"{'!' if midway else ''}{opener}{{text}}{closer}",)
+                yield (Wrapper(wrapper, mid_line=True) if midway else wrapper,)
                 return
         pair = re.match(r"(<(\w[^<>\s]*)>\n?)\s*(\n?</\2>\s*)", lead)
         if pair is not None:
-            yield (f"{pair[1]}{{text}}{pair[3]}",)
+            yield (f"{escaped(pair[1])}{{text}}{escaped(pair[3])}",)
         yield ()
 
     # -- verification
@@ -446,7 +453,7 @@ class _Inference:
         """Return whether a dialect recovers a message from its rendering."""
         rendered = rendered or self.render_turn(message)
         if any(call.name not in rendered.turn for call in message.tool_calls):
-            return True  # the template cannot render this message, so it is no test
+            return True  # the template cannot render this message, so nothing can be compared
         parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
         return (
             calls_of(parsed) == calls_of(message)
@@ -537,7 +544,10 @@ def _ends_of_placeholders(text: str) -> tuple[int, int]:
 
 
 def _end_of_first_call(text: str, second: ToolCall) -> int:
-    """Return the end of the last placeholder, in a turn in which only the first of two calls has them."""
+    """Return the end of the last placeholder in a turn with two calls.
+
+    Only the first call has placeholders.
+    """
     last = max((match.end() for match in _ANY_PLACEHOLDER.finditer(text)), default=0)
     if not last or text.find(second.name) < last:
         raise _WrongShape
@@ -545,7 +555,7 @@ def _end_of_first_call(text: str, second: ToolCall) -> int:
 
 
 def _with_index_placeholder(core: str, other: str) -> tuple[str, int]:
-    """Replace the number of a call, if it has one, with a placeholder.
+    """Replace the number of a call with a placeholder if the call has a number.
 
     Return the first call's core (see ``_Layout``) with the placeholder, and the first call's number.
 
@@ -568,7 +578,7 @@ def _with_index_placeholder(core: str, other: str) -> tuple[str, int]:
 
 
 def _without_end(text: str, end: str) -> str:
-    """Remove the end of the turn from text."""
+    """Remove the end-of-turn text from the end of a text."""
     shared = _common_suffix(text, end)
     while shared and shared[0] not in "<[ \n":
         shared = shared[1:]

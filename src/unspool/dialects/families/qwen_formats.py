@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Values, Writing
 from .._family_request_facts import ALWAYS, HYBRID, SEEDED, UNSWITCHED, RequestFacts
+from .._placed_templates import Section
 from ._shared import (
     CHATML_STOPS,
     GLM_BODY,
@@ -17,8 +18,20 @@ from ._shared import (
 )
 
 # -- a JSON object in tags
-# One Hermes prompt asks for a <scratch_pad>; the text in a scratch pad is ordinary content.
+# One Hermes prompt asks the model to write a <scratch_pad>.  The text in a scratch pad is ordinary content.
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <tool_call>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   </tool_call>
+#   <tool_call>
+#   {"name": "now", "arguments": {}}
+#   </tool_call>
 HERMES = Dialect(
     name="hermes",
     family=Family(
@@ -46,9 +59,10 @@ HERMES = Dialect(
         ),
         reasoning_aliases=("qwen3", "qwen3_thinking", "holo2", "basic", "base"),
     ),
-    section=("\n{calls}", "<tool_call>[{calls}]</tool_call>"),
+    section=("{calls}", "<tool_call>[{calls}]</tool_call>"),
     call=("<tool_call>\n{envelope}\n</tool_call>", "{envelope}"),
-    sep=("\n", ","),
+    writing=Writing(before_calls="\n", between_calls="\n"),
+    separators=(",",),
     also_accepts=QWEN_BODY + GLM_BODY,
     stop=(*CHATML_STOPS, "<sep>"),
     request=RequestFacts(
@@ -67,6 +81,18 @@ HERMES = Dialect(
     ),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#   <tool_call>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   </tool_call>
+#   <tool_call>
+#   {"name": "now", "arguments": {}}
+#   </tool_call>
 TRINITY = replace(
     HERMES,
     name="trinity",
@@ -77,6 +103,20 @@ TRINITY = replace(
     request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   <response>
+#   Let me check.
+#   </response>
+#   <tool_call>
+#   {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+#   </tool_call>
+#   <tool_call>
+#   {"name": "now", "arguments": {}}
+#   </tool_call>
 ERNIE45 = replace(
     HERMES,
     name="ernie45",
@@ -86,11 +126,32 @@ ERNIE45 = replace(
     content=("<response>\n{text}\n</response>\n",),
     stop=("</s>",),
     prompt=Prompt(turn=("Assistant:",)),
-    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("</s>",), thinking=SEEDED),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, thinking=SEEDED),
 )
 
 # -- tagged parameters, with the name in the tag
 
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#
+#   Let me check.
+#
+#   <tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call>
+#   <tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 QWEN3_CODER = Dialect(
     name="qwen3_coder",
     family=Family(
@@ -109,9 +170,9 @@ QWEN3_CODER = Dialect(
         ),
         reasoning_aliases=("nanbeige",),
     ),
-    section=("\n\n<tool_call>\n{calls}\n</tool_call>", "?{calls}"),
-    section_per_call=True,
+    section=("<tool_call>\n{calls}\n</tool_call>", Section("{calls}", declared_only=True)),
     call=("<function={name}>\n{params}</function>",),
+    writing=Writing(before_calls="\n\n", between_calls="\n", section_per_call=True),
     param=(QWEN_PARAM,),
     also_accepts=JSON_BODY + GLM_BODY,
     values=Values(python=True),
@@ -119,17 +180,33 @@ QWEN3_CODER = Dialect(
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
-        eos=CHATML_STOPS,
         thinking=HYBRID,
         checkpoints=(("qwen3.5", SEEDED), ("qwen_3_5", SEEDED)),
     ),
 )
 
-QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", "?{calls}")
-"""Templates of a section that begins with one newline; Qwen's own template has two newlines there."""
-
 # MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
-# newlines, so MiMo uses the same template, although `render` then writes the newlines.
+# newlines, so MiMo uses the same template, although `render` then writes the newlines.  In a call without
+# a newline after its head, the second template of `param` applies, and newlines around a value are data.
+# Sample output:
+#   <think>
+#   The user wants the weather.
+#   </think>
+#   Let me check.
+#   <tool_call>
+#   <function=get_weather>
+#   <parameter=city>
+#   Paris
+#   </parameter>
+#   <parameter=days>
+#   3
+#   </parameter>
+#   </function>
+#   </tool_call>
+#   <tool_call>
+#   <function=now>
+#   </function>
+#   </tool_call>
 MIMO = replace(
     QWEN3_CODER,
     name="mimo",
@@ -139,26 +216,39 @@ MIMO = replace(
         reasoning_aliases=("mimo",),
         fingerprint=("model_type: mimo_v2",),
     ),
-    section=QWEN_SECTION,
+    writing=Writing(before_calls="\n", between_calls="\n", section_per_call=True),
+    param=(QWEN_PARAM, "<parameter={key}>{value}</parameter>"),
     reasoning=THINK_LINES,
     request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=HYBRID),
 )
 
+# Sample output:
+#   <seed:think>The user wants the weather.</seed:think>
+#   Let me check.
+#
+#   <seed:tool_call>
+#   <function=get_weather>
+#   <parameter=city>Paris</parameter>
+#   <parameter=days>3</parameter>
+#   </function>
+#   </seed:tool_call>
+#   <seed:tool_call>
+#   <function=now>
+#   </function>
+#   </seed:tool_call>
 SEED_OSS = replace(
     QWEN3_CODER,
     name="seed_oss",
     family=Family("Seed-OSS", model_names=("Seed OSS",), reasoning_aliases=("seed_oss",)),
-    section=("\n\n<seed:tool_call>\n{calls}\n</seed:tool_call>", "?{calls}"),
+    section=("<seed:tool_call>\n{calls}\n</seed:tool_call>", Section("{calls}", declared_only=True)),
     param=("<parameter={key}>{value}</parameter>\n",),
     also_accepts=(),
     reasoning=("<seed:think>{text}</seed:think>\n",),
     stop=("<seed:eos>",),
-    prompt=Prompt(turn=("<seed:bos>",)),
+    prompt=Prompt(ends=("<seed:bos>assistant",), turn=("<seed:bos>",)),
     request=RequestFacts(
         calls_special=False,
         forced=JSON_FIRST,
-        eos=("<seed:eos>",),
-        prompts=("<seed:bos>assistant",),
         thinking=replace(HYBRID, switches=("thinking_budget",)),
     ),
 )

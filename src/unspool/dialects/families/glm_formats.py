@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from .._declaration import Dialect, Family, Prompt, Values
+from .._declaration import Dialect, Family, Prompt, Values, Writing
 from .._family_request_facts import ALWAYS, HYBRID, SEEDED, RequestFacts
+from .._placed_templates import Section
 from ._shared import (
     GLM_PARAM,
     JSON_BODY,
@@ -21,6 +22,17 @@ GLM_SEEDED = replace(SEEDED, seed="<think>")
 GLM_ALSO_ACCEPTS = JSON_BODY + QWEN_BODY
 GLM_VALUES = Values(escaped_newlines=True)
 
+# Sample output:
+#   <think>The user wants the weather.</think>
+#   Let me check.
+#   <tool_call>get_weather
+#   <arg_key>city</arg_key>
+#   <arg_value>Paris</arg_value>
+#   <arg_key>days</arg_key>
+#   <arg_value>3</arg_value>
+#   </tool_call>
+#   <tool_call>now
+#   </tool_call>
 GLM45 = Dialect(
     name="glm45",
     family=Family(
@@ -30,28 +42,40 @@ GLM45 = Dialect(
         reasoning_aliases=("glm45",),
         fingerprint=("[gMASK]<sop>",),
     ),
-    section=("\n{calls}",),
     call=("<tool_call>{name}\n{params}</tool_call>",),
+    writing=Writing(before_calls="\n", between_calls="\n"),
     param=(GLM_PARAM,),
     values=GLM_VALUES,
     also_accepts=GLM_ALSO_ACCEPTS,
     reasoning=("<think>{text}</think>\n",),
     stop=GLM_STOPS,
-    request=RequestFacts(
-        calls_special=False, forced=JSON_FIRST, eos=GLM_EOS, prompts=GLM_PROMPT, thinking=HYBRID
-    ),
+    prompt=Prompt(ends=GLM_PROMPT),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=GLM_EOS, thinking=HYBRID),
 )
 
 # Small Laguna models sometimes write a call inside the tag for a role, such as <user>.
 LAGUNA_ROLES = (
     Dialect(
         name="poolside_v1",
-        section=tuple(f"?<{role}>\n{{calls}}\n</{role}>" for role in ("user", "system")),
+        section=tuple(
+            Section(f"<{role}>\n{{calls}}\n</{role}>", declared_only=True) for role in ("user", "system")
+        ),
         call=(*GLM45.call, "<tool_call>{name}</tool_call>", "{envelope}"),
         param=GLM45.param,
     ),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>
+#   Let me check.
+#   <tool_call>get_weather
+#   <arg_key>city</arg_key>
+#   <arg_value>Paris</arg_value>
+#   <arg_key>days</arg_key>
+#   <arg_value>3</arg_value>
+#   </tool_call>
+#   <tool_call>now
+#   </tool_call>
 POOLSIDE_V1 = replace(
     GLM45,
     name="poolside_v1",
@@ -64,12 +88,11 @@ POOLSIDE_V1 = replace(
     ),
     also_accepts=GLM_ALSO_ACCEPTS + LAGUNA_ROLES,
     stop=("</assistant>", "〈|EOS|〉"),
-    prompt=Prompt(turn=("<assistant>",)),
+    prompt=Prompt(ends=("<assistant>",), begins_turn=True),
     request=RequestFacts(
         calls_special=True,
         forced=NATIVE_FIRST,
         eos=("</assistant>",),
-        prompts=("<assistant>",),
         thinking=replace(GLM_SEEDED, default="off"),
         checkpoints=(("laguna_s", GLM_SEEDED),),
     ),
@@ -77,6 +100,10 @@ POOLSIDE_V1 = replace(
 
 # -- dialects without newlines between the tags
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather\
+#   <arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key>\
+#   <arg_value>3</arg_value></tool_call><tool_call>now</tool_call>
 GLM47 = Dialect(
     name="glm47",
     family=Family(
@@ -86,24 +113,26 @@ GLM47 = Dialect(
         reasoning_aliases=("glm47",),
         fingerprint=("[gMASK]<sop>",),
     ),
-    section=("{calls}",),
     call=("<tool_call>{name}{params}</tool_call>",),
-    sep=("",),
     param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", GLM_PARAM),
     values=GLM_VALUES,
     also_accepts=GLM_ALSO_ACCEPTS,
     reasoning=THINK_INLINE,
     stop=GLM_STOPS,
+    prompt=Prompt(ends=GLM_PROMPT),
     request=RequestFacts(
         calls_special=False,
         forced=NATIVE_FIRST,
         eos=GLM_EOS,
-        prompts=GLM_PROMPT,
         thinking=GLM_SEEDED,
         checkpoints=(("glm53", replace(ALWAYS, seed="<think>", switches=("reasoning_effort",))),),
     ),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather\
+#   <arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key>\
+#   <arg_value>3</arg_value></tool_call><tool_call>now</tool_call>
 LING3 = replace(
     GLM47,
     name="ling3",
@@ -115,9 +144,14 @@ LING3 = replace(
         fingerprint=("<|role_end|>", "model_type: bailing"),
     ),
     stop=("<|role_end|>", "<|endoftext|>"),
+    prompt=Prompt(),
     request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=GLM_SEEDED),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.<tool_call>get_weather\
+#   <arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key>\
+#   <arg_value>3</arg_value></tool_call><tool_call>now</tool_call>
 SPARK25 = replace(
     GLM47,
     name="spark25",
@@ -125,9 +159,15 @@ SPARK25 = replace(
         "Spark-X2.5", model_names=("Spark X2.5", "Spark2.5"), fingerprint=("model_type: spark2_5",)
     ),
     stop=("<end>", "<|im_end|>"),
+    prompt=Prompt(),
     request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=HYBRID),
 )
 
+# Sample output:
+#   <think>The user wants the weather.</think>Let me check.\
+#   <iquest_tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value>\
+#   <arg_key>days</arg_key><arg_value>3</arg_value></iquest_tool_call>\
+#   <iquest_tool_call>now</iquest_tool_call>
 IQUEST_Q1 = replace(
     GLM47,
     name="iquest_q1",
@@ -137,11 +177,11 @@ IQUEST_Q1 = replace(
     call=("<iquest_tool_call>{name}{params}</iquest_tool_call>",),
     also_accepts=(),
     stop=("<|iquest_end|>", "<|endoftext|>"),
+    prompt=Prompt(ends=("<|iquest_assistant|>",)),
     request=RequestFacts(
         calls_special=True,
         forced=JSON_FIRST,
         eos=("<|iquest_end|>",),
-        prompts=("<|iquest_assistant|>",),
         thinking=GLM_SEEDED,
     ),
 )

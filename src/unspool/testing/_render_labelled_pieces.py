@@ -1,6 +1,6 @@
 """Rendering of message parts in a dialect, as labelled pieces of text.
 
-The pieces of ``render_pieces`` join to the text that ``render`` returns. The labels allow
+The joined pieces of ``render_pieces`` are the text that ``render`` returns. The labels allow
 the scenarios of the conformance suite to remove or insert a marker, or to cut the output
 at a meaningful position.
 """
@@ -92,7 +92,7 @@ def render_pieces(dialect: Dialect, parts: Sequence[RenderPart]) -> list[Rendere
         pieces += _text_pieces(new, part, at) if isinstance(part, TextPart) else _call_pieces(new, at)
         at = run
     # Remove the text that the prompt already contains, because it is not part of the output.
-    start = dialect.prompt.start if frame is not None else dialect.prompt.echo
+    start = dialect.prompt.start if frame is not None else dialect.habits.echo
     if start and pieces and pieces[0].text.startswith(start):
         first = pieces[0]
         pieces[0] = RenderedPiece(first.kind, first.text.removeprefix(start), first.part)

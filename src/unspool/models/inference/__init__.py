@@ -1,0 +1,1 @@
+"""Inference of a dialect from raw outputs of a model."""
