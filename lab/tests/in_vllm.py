@@ -554,9 +554,12 @@ def begins(dialect: str, tokenizer: Any) -> dict[str, bool]:
     reasoning_ended = {}
     for name, request in chats.items():
         parser = made(tokenizer, request.tools, chat_template_kwargs={})
-        reasoning_ended[f"chat, {name}"] = parser.adjust_request(request).resolve_reasoning_ended(
-            parser, prompt
-        )
+        adjusted = parser.adjust_request(request)
+        if hasattr(adjusted, "resolve_reasoning_ended"):
+            ended = adjusted.resolve_reasoning_ended(parser, prompt)
+        else:  # before 0.31
+            ended = getattr(adjusted, "_grammar_from_parser", False) or parser.is_reasoning_end(prompt)
+        reasoning_ended[f"chat, {name}"] = ended
     requests = {
         "forced": ResponsesRequest(model="tiny", input="Hi", tools=offered, tool_choice="required"),
         "format": ResponsesRequest(model="tiny", input="Hi", text=text),
@@ -593,7 +596,8 @@ def streams(dialect: str, tokenizer: Any) -> list[str]:
 def _whole(made: Any, dialect: str, tokenizer: Any, ids: list[int], prompt: list[int]) -> tuple[Any, ...]:
     parser = made(tokenizer, _request(dialect).tools, chat_template_kwargs={})
     request = parser.adjust_request(_request(dialect))
-    parser.set_prompt_token_ids(prompt)
+    if hasattr(parser, "set_prompt_token_ids"):  # since 0.32
+        parser.set_prompt_token_ids(prompt)
     text = tokenizer.decode(ids, skip_special_tokens=False).rstrip("\ufffd")
     half = parser.reasoning_parser
     if made.__name__ != "UnspoolParser" and (half.reasoning_end_str or "<|end|>") not in text:

@@ -97,7 +97,8 @@ def test_only_requested_names_are_replaced(inside: Any) -> None:
 def test_all_replaces_every_dialect_name(inside: Any) -> None:
     names = set(inside["replaced"]["all"]["tools"])
     kept = {"hf", "openai"}
-    assert set(inside["before"]) - names == kept
+    without_dialect = {"step5", "musespark1x"}  # new in 0.33
+    assert kept <= set(inside["before"]) - names <= kept | without_dialect
 
 
 @pytest.mark.parametrize("name", ["Parser", "ReasoningParser", "ToolParser"])
