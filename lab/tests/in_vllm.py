@@ -575,9 +575,7 @@ def streams(dialect: str, tokenizer: Any) -> list[str]:
     """Return the chunkings and cuts in which the streamed answer differs from the whole one."""
     name = f"unspool_{dialect}"
     unified: Any = ParserManager.get_parser(name, name, enable_auto_tools=True)
-    composed: Any = ParserManager.get_parser.__func__.__wrapped__(
-        ParserManager, name, name, enable_auto_tools=True
-    )
+    composed: Any = _composed(name, name)
     ids = tokenizer.encode(recordings()[dialect].output, add_special_tokens=False)
     prompt = tokenizer.encode(prompt_ends(dialect)[0], add_special_tokens=False)
     wrong = []
