@@ -1,7 +1,7 @@
 """vLLM's own classes, imported from the modules in which the installed release defines them.
 
 This file imports every class whose module depends on vLLM's release.  For each name, the possible modules are
-listed, the newest first.  The imports were tested with the releases in ``TESTED``.  With another release,
+listed, the newest first.  The imports were tried with releases 0.30 to 0.33.  With another release,
 importing this module may fail with an ``ImportError`` for the missing name.  The importing code then falls
 back to vLLM's own parsers.  The parser registries are the exception: ``__init__.py`` imports them, because
 vLLM loads that file first and in every process.
@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
-TESTED: Final = ("0.30", "0.31", "0.32", "0.33")
+TESTED: Final = ("0.32", "0.33")
 """The releases of vLLM with which the plug-in was tested."""
 
 
