@@ -157,7 +157,7 @@ def changed_releases(tokenizer: Any) -> dict[str, Any]:
     def renamed_arguments() -> Iterator[None]:
         kept = ParserManager.get_parser
 
-        def get_parser(cls: Any, tools: Any = None, reasoning: Any = None, **rest: Any) -> Any:
+        def get_parser(cls: type[Any], /, tools: Any = None, reasoning: Any = None, **rest: Any) -> Any:
             return kept.__func__.__wrapped__(cls, tools, reasoning, **rest)
 
         ParserManager.get_parser = classmethod(get_parser)
@@ -485,7 +485,7 @@ def _finish_reasons(made: Any, tokenizer: Any, text: str, reason: str) -> list[A
     return reasons
 
 
-class _Server(chat_serving.OpenAIServingChat):
+class _Server(chat_serving.OpenAIServingChat):  # type: ignore[misc]
     """vLLM's server without its constructor: all options that a test does not set are off."""
 
     def __getattr__(self, name: str) -> Any:

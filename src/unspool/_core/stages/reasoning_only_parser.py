@@ -4,8 +4,8 @@ Some engines use one parser for reasoning and another one for tool calls.  The s
 reasoning parser: it returns everything that is not reasoning exactly as the model wrote it, including markup.
 The tool call parser is then a ``Parser`` with ``start_channel="content"``.
 
-A tool call parser of an engine may know only the markup of calls.  For such a parser, the splitter removes the
-markup around the content and control tokens, and adds text that belongs before the output.
+A tool call parser of an engine may know only the markup of calls.  For such a parser, the splitter removes
+the markup around the content and control tokens, and adds text that belongs before the output.
 """
 
 from dataclasses import replace
