@@ -60,6 +60,7 @@ from ..schema.tools import Tools
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from ...events import Channel
+    from ..machine import Machine
 
 WINDOW: Final = 65_536
 """Maximum number of characters of an unread call."""
@@ -67,11 +68,13 @@ _BEFORE: Final = 256
 """Number of characters in front of a candidate that show whether it is quoted."""
 _LONGEST_TOKEN: Final = 512
 """Maximum number of characters of a match of the patterns below."""
-_MOST_EXAMINED: Final = 64
+_PIECE: Final = 1024
+"""Number of characters that such a parser reads at once."""
+_MOST_EXAMINED: Final = 32
 """Maximum number of candidates of an output that are examined."""
 _MOST_REPORTED: Final = 16
 """Maximum number of unread calls of an output that are reported."""
-_MOST_PARSED: Final = 4
+_MOST_PARSED: Final = 6
 """Maximum number of dialects whose parsers try to read the text after a marker."""
 _MOST_PATTERNS: Final = 64
 """Maximum number of sets of tools whose patterns are kept."""
@@ -106,7 +109,7 @@ class UnreadCall(NamedTuple):
 class UnreadCalls:
     """Detector of unread calls in the text of one output."""
 
-    __slots__ = ("_dialect", "_has_content", "_reads_reasoning", "_search", "_searched_to", "_tools")
+    __slots__ = ("_dialect", "_reads_reasoning", "_search", "_tools", "is_waiting")
 
     def __init__(self, dialect: Dialect, tools: Tools, reads_reasoning: bool) -> None:
         """Create a detector for an output in this dialect.
@@ -116,35 +119,28 @@ class UnreadCalls:
         self._dialect = dialect
         self._tools = tools
         self._reads_reasoning = reads_reasoning
-        self._has_content = False
         self._search: _TextSearch | None = None
-        self._searched_to = -1  # offset up to which text was searched
+        self.is_waiting = False
+        """True if a candidate or a code fence may begin in the text so far, but more text is needed.
 
-    def feed(self, channel: Channel, text: str, start: int, *, is_end: bool) -> None:
-        """Take more text, which begins at offset ``start`` of the output.
-
-        :param is_end: whether other text does not follow directly.
+        If false, text in which none can begin may be left out, except its last characters.
         """
-        if channel == "content":
-            self._has_content = self._has_content or not text.isspace()
-        elif not self._reads_reasoning:
-            return
-        # Most texts are short, and contain nothing with which a candidate or a code fence could begin.
-        if is_end and start != self._searched_to and not any(special in text for special in _SPECIAL):
+
+    def feed(self, channel: Channel, text: str, start: int) -> None:
+        """Take more text, which begins at offset ``start`` of the output."""
+        if channel == "reasoning" and not self._reads_reasoning:
             return
         if self._search is None:
             self._search = _TextSearch(self._dialect, self._tools)
-        self._search.feed(channel, text, start)
-        self._searched_to = start + len(text)
+        self.is_waiting = self._search.feed(channel, text, start)
 
-    def finish(self, *, has_calls: bool) -> list[UnreadCall]:
+    def finish(self, *, has_answer: bool) -> list[UnreadCall]:
         """End the output, and return its unread calls.
 
-        :param has_calls: whether the output has calls.
+        :param has_answer: whether the output has content or calls.
         """
         if self._search is None:
             return []
-        has_answer = self._has_content or has_calls
         return [call for call in self._search.finish() if call.channel == "content" or not has_answer]
 
 
@@ -183,8 +179,8 @@ class _TextSearch:
         self._examined = 0
         self._found: list[UnreadCall] = []
 
-    def feed(self, channel: Channel, text: str, start: int) -> None:
-        """Take more text, which begins at offset ``start`` of the output."""
+    def feed(self, channel: Channel, text: str, start: int) -> bool:
+        """Take more text; return whether a candidate may begin in the part that was not searched yet."""
         if channel != self._channel or start != self._end:
             self._end_run()
             self._channel = channel
@@ -194,6 +190,7 @@ class _TextSearch:
         self._end = start + len(text)
         if self._length >= self._wait:
             self._continue(final=False)
+        return bool(self._wait) or any(special in piece for piece in self._pieces for special in _SPECIAL)
 
     def finish(self) -> list[UnreadCall]:
         """End the text, and return all unread calls."""
@@ -452,10 +449,10 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
     The name is empty if the parser of the dialect does not read a complete call there.
     """
     from ..compile_cache import compiled_dialect
-    from ..machine import Machine
+    from ..machine import Machine as _Machine
 
     compiled = compiled_dialect(dialect, True, tools.declared)
-    machine = Machine(
+    machine = _Machine(
         compiled,
         tools,
         DEFAULTS,
@@ -465,27 +462,38 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
         remove_calls=False,
         reports_unread=False,
     )
-    events: list[Event] = machine.feed(text)
-    events += machine.finish(None)
-    name, arguments = "", []
-    is_marked = False
-    is_closed = not any(isinstance(event, Diagnostic) and event.kind == "missing_closer" for event in events)
-    for event in events:
-        if isinstance(event, CallStart):
+    name, arguments = "", ""
+    is_marked, is_closed = False, True
+    for event in _events(machine, text):
+        if isinstance(event, Diagnostic):
+            is_closed = is_closed and event.kind != "missing_closer"
+        elif isinstance(event, CallStart):
             # A call whose name is not in the text is raw code, or a guess.
             if event.start or event.name_start == event.name_end or not tools.could_be(event.name):
                 break
             name = event.name
             is_marked = text[event.name_start - 1] in "\"'="
+        elif not name:
+            break  # something else begins here
         elif isinstance(event, CallArgs):
-            arguments.append(event.json)
+            arguments += event.json
         elif isinstance(event, CallEnd):
             # A word after a marker is not a call, as in "between <tool_call> and </tool_call>".
-            is_call = "".join(arguments) != "{}" or (is_closed and (is_marked or tools.declares(name)))
-            if event.status == "complete" and name and is_call:
-                return name, "".join(arguments), event.end
+            is_call = arguments != "{}" or (is_closed and (is_marked or tools.declares(name)))
+            if event.status == "complete" and is_call:
+                return name, arguments, event.end
             break
     return "", "", 0
+
+
+def _events(machine: Machine, text: str) -> Iterator[Event]:
+    """Yield the events of a text, which is read in pieces because its beginning is usually enough."""
+    for at in range(0, len(text), _PIECE):
+        events = machine.feed(text[at : at + _PIECE])
+        yield from events
+        if not events and not machine.call_open:
+            return  # the head of a call is shorter
+    yield from machine.finish(None)
 
 
 def _no_id(_: str, index: int) -> str:
@@ -592,7 +600,7 @@ def _changed(opener: str) -> list[str]:
     patterns: list[str] = []
     for part in re.split(r"(\s*[|｜]\s*|[▁_ ]|>$)", opener):
         if part.strip() in ("|", "｜"):
-            patterns.append(r"\s?[|｜]{1,2}\s?")
+            patterns.append(_CHANGED_BARS)
         elif part in _CHANGED:
             patterns.append(_CHANGED[part])
         else:
@@ -600,7 +608,12 @@ def _changed(opener: str) -> list[str]:
     return patterns
 
 
+_CHANGED_BARS: Final = r"\s?[|｜]{1,2}\s?"
 _CHANGED: Final = {"▁": "[▁_ ]?", "_": "[▁_ ]?", " ": "[▁_ ]?", ">": r"\s?>"}
+_OPTIONAL: Final = frozenset({"[▁_ ]?"})
+_FIRST: Final = {_CHANGED_BARS: r"\s|｜", r"\s?>": r"\s>"}
+"""Characters with which matches of these patterns begin, for a character class."""
+_FEW: Final = 4
 
 
 def _pattern_of(sequences: Iterable[Sequence[str]]) -> str:
@@ -615,7 +628,11 @@ def _pattern_of(sequences: Iterable[Sequence[str]]) -> str:
     if not branches:
         return ""
     ways = "|".join(first + _pattern_of(rests) for first, rests in branches.items())
-    return f"(?:{ways}){'?' if may_end else ''}"
+    ahead = ""
+    if len(branches) > _FEW and not may_end and _OPTIONAL.isdisjoint(branches):
+        # One look at the next character rejects most text.
+        ahead = f"(?=[{''.join(_FIRST.get(first, first) for first in branches)}])"
+    return f"{ahead}(?:{ways}){'?' if may_end else ''}"
 
 
 def _normal_form(opener: str) -> str:
