@@ -70,6 +70,9 @@ _LONGEST_TOKEN: Final = 512
 """Maximum number of characters of a match of the patterns below."""
 _PIECE: Final = 1024
 """Number of characters that such a parser reads at once."""
+_WASTE: Final = 4096
+_WASTE_PER_CHARACTER: Final = 4
+"""Maximum number of characters that such parsers read in vain, and how it grows with the offset."""
 _MOST_EXAMINED: Final = 32
 """Maximum number of candidates of an output that are examined."""
 _MOST_REPORTED: Final = 16
@@ -161,6 +164,7 @@ class _TextSearch:
         "_tool_patterns",
         "_tools",
         "_wait",
+        "_wasted",
     )
 
     def __init__(self, dialect: Dialect, tools: Tools) -> None:
@@ -177,6 +181,7 @@ class _TextSearch:
         self._wait = 0  # length of the kept text at which the search continues
         self._fences: dict[Channel, str] = {"content": "", "reasoning": ""}  # open code fences
         self._examined = 0
+        self._wasted = 0  # number of characters that parsers have read in vain
         self._found: list[UnreadCall] = []
 
     def feed(self, channel: Channel, text: str, start: int) -> bool:
@@ -389,8 +394,12 @@ class _TextSearch:
         """Return the complete call that one of the dialects reads at an index, and its arguments."""
         window = text[start : start + _PARSED]
         for dialect in dialects:
+            if self._wasted > _WASTE + _WASTE_PER_CHARACTER * (self._base + start):
+                return None
             name, arguments, length = _first_call(dialect, self._tools, window)
-            if name:
+            if not name:
+                self._wasted += length
+            else:
                 whole = window[:length]
                 return UnreadCall(self._base + start, whole, dialect.name, name, self._channel), arguments
         return None
@@ -446,7 +455,8 @@ def _is_quoted(text: str, at: int) -> bool:
 def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, int]:
     """Return the name, the arguments and the end of the call with which a text begins.
 
-    The name is empty if the parser of the dialect does not read a complete call there.
+    If the parser of the dialect does not read a complete call there, the name is empty, and the last value is
+    the number of characters that it has read.
     """
     from ..compile_cache import compiled_dialect
     from ..machine import Machine as _Machine
@@ -464,7 +474,8 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
     )
     name, arguments = "", ""
     is_marked, is_closed = False, True
-    for event in _events(machine, text):
+    reader = _PieceReader(machine, text)
+    for event in reader.events():
         if isinstance(event, Diagnostic):
             is_closed = is_closed and event.kind != "missing_closer"
         elif isinstance(event, CallStart):
@@ -483,17 +494,30 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
             if event.status == "complete" and is_call:
                 return name, arguments, event.end
             break
-    return "", "", 0
+    return "", "", reader.length
 
 
-def _events(machine: Machine, text: str) -> Iterator[Event]:
-    """Yield the events of a text, which is read in pieces because its beginning is usually enough."""
-    for at in range(0, len(text), _PIECE):
-        events = machine.feed(text[at : at + _PIECE])
-        yield from events
-        if not events and not machine.call_open:
-            return  # the head of a call is shorter
-    yield from machine.finish(None)
+class _PieceReader:
+    """Reader of a text in pieces, because the beginning of the text is usually enough."""
+
+    __slots__ = ("_machine", "_text", "length")
+
+    def __init__(self, machine: Machine, text: str) -> None:
+        self._machine = machine
+        self._text = text
+        self.length = 0
+        """Number of characters that were read."""
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events of the text."""
+        while self.length < len(self._text):
+            piece = self._text[self.length : self.length + _PIECE]
+            self.length += len(piece)
+            events = self._machine.feed(piece)
+            yield from events
+            if not events and not self._machine.call_open:
+                return  # the head of a call is shorter
+        yield from self._machine.finish(None)
 
 
 def _no_id(_: str, index: int) -> str:
