@@ -97,7 +97,7 @@ def read_answers() -> None:
     """Parse every answer in every dialect."""
     for dialect in DIALECTS:
         for answer in answers():
-            text = render(dialect, answer, check=False)  # the result does not matter here
+            text = render(answer, dialect, check=False)  # the result does not matter here
             read_in_pieces(text, dialect)
             read_whole(text, dialect)
 

@@ -64,7 +64,7 @@ def outputs(dialect: str, rows: int) -> Iterator[str]:
         calls = [ToolCall(new_id("get_weather", 0), "get_weather", json.dumps(first))]
         if number % 3:
             calls.append(ToolCall(new_id("write_file", 1), "write_file", json.dumps(second)))
-        yield render(dialect, Message(content=content or None, tool_calls=tuple(calls)), check=False)
+        yield render(Message(content=content or None, tool_calls=tuple(calls)), dialect, check=False)
 
 
 # -- contenders, each in a process of its own that reads all rows on request

@@ -175,7 +175,7 @@ def _case(dialect: str, length: int) -> TokenizedOutput:
 
     arguments = json.dumps({"path": "total.py", "content": filled(CODE, length)}, ensure_ascii=False)
     call = ToolCall("functions.write_file:0", "write_file", arguments)
-    text = render(dialect, Message(reasoning=None, content=None, tool_calls=(call,)))
+    text = render(Message(reasoning=None, content=None, tool_calls=(call,)), dialect)
     with tempfile.TemporaryDirectory() as folder:
         model = write_model(Path(folder), dialect)
         tokenizer = _tokenizer(model)

@@ -43,22 +43,22 @@ def _within(text: str) -> Text:
 
 
 def _prose(dialect: str, size: int) -> Text:
-    return _within(render(dialect, Message(content=BEGIN + filled(PROSE, size) + END), check=False))
+    return _within(render(Message(content=BEGIN + filled(PROSE, size) + END), dialect, check=False))
 
 
 def _reasoning(dialect: str, size: int) -> Text:
     message = Message(reasoning=BEGIN + filled(PROSE, size) + END, content="Done.")
-    return _within(render(dialect, message))
+    return _within(render(message, dialect))
 
 
 def _string(dialect: str, size: int) -> Text:
     call = _call("write_file", path="a.py", content=BEGIN + filled(CODE, size) + END)
-    return _within(render(dialect, Message(tool_calls=(call,))))
+    return _within(render(Message(tool_calls=(call,)), dialect))
 
 
 def _nested(dialect: str, size: int) -> Text:
     call = _call("insert_rows", table="stock", rows=[BEGIN, *nested(size), END])
-    return _within(render(dialect, Message(tool_calls=(call,))))
+    return _within(render(Message(tool_calls=(call,)), dialect))
 
 
 def _calls(dialect: str, size: int) -> Text:
@@ -67,7 +67,7 @@ def _calls(dialect: str, size: int) -> Text:
     call = _call("search_web", query="ferry", limit=10, safe=True)
 
     def written(*calls: ToolCall) -> str:
-        return render(dialect, Message(tool_calls=calls), check=False)  # the calls share one id
+        return render(Message(tool_calls=calls), dialect, check=False)  # the calls share one id
 
     length = len(written(first, call, call)) - len(written(first, call))
     last = _call("search_web", query=END, limit=1, safe=True)
@@ -78,7 +78,7 @@ def _calls(dialect: str, size: int) -> Text:
 def _after(dialect: str, size: int) -> Text:
     """Return prose after a call."""
     call = _call("search_web", query="ferry", limit=10, safe=True)
-    return render(dialect, Message(tool_calls=(call,))), " " + filled(PROSE, size)
+    return render(Message(tool_calls=(call,)), dialect), " " + filled(PROSE, size)
 
 
 STATES: Final[dict[str, Callable[[str, int], Text]]] = {

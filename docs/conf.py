@@ -56,7 +56,7 @@ nitpick_ignore_regex = [
     # of other packages
     ("py:class", r"(collections|enum|httpx2?|os|pathlib|pyarrow|random)\..*|SearchStrategy"),
     ("py:class", "ChatMessage|Ids|PathLike|ToolList"),  # aliases that signatures show as they are written
-    ("py:.*", r"(typing\.Literal|tuple)\[.*"),
+    ("py:.*", r"(typing\.Literal|tuple|dict)\[.*"),
     ("py:class", r"unspool\.(.*\.)?_.*|unspool\.(\w+\.){2,}\w+"),  # private
 ]
 

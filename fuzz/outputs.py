@@ -42,7 +42,7 @@ def _written() -> Iterator[tuple[Dialect, str]]:
     for dialect in list_dialects():
         for message in MESSAGES:
             try:
-                yield dialect, render(dialect, message)
+                yield dialect, render(message, dialect)
             except UnspoolError:
                 continue  # not every dialect can express every message
 

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Final
 
 from unspool import Dialect
-from unspool.dialects._list_templates_and_markers import dialect_texts
 from unspool.dialects._registry import ends_of_turn, find
+from unspool.dialects.list_templates_and_markers import dialect_texts
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
 _SPECIAL: Final = 0xFF

@@ -100,7 +100,7 @@ class Writer:
         self.can = MessageCapabilities(self.spec)
 
     def write(self, *parts: TextPart | ToolCall) -> str:
-        return render(self.spec, Message(parts=parts), check=False)
+        return render(Message(parts=parts), self.spec, check=False)
 
     def call(self, name: str = NAME, arguments: str = '{"city": "Oslo", "days": 3}') -> ToolCall:
         return ToolCall(self.spec.id_format.new(name, 0), name, arguments)

@@ -99,7 +99,7 @@ def rendered(dialect: Dialect) -> Iterator[Output]:
         Message(content="Two lines,\n\nand no call."),
     ):
         try:
-            text = render(dialect, message)
+            text = render(message, dialect)
         except UsageError:
             continue
         right = _right(parse(text, dialect, tools=EXAMPLE_TOOLS, prompt=""))

@@ -59,7 +59,7 @@ def test_feed_needs_text(chunk: Any) -> None:
 
 @pytest.mark.parametrize("dialect", [None, 5, b"hermes", ["hermes"]], ids=repr)
 def test_dialect_must_be_a_name_or_a_value(dialect: Any) -> None:
-    for use in (lambda: Parser(dialect), lambda: parse("x", dialect), lambda: render(dialect, Message())):
+    for use in (lambda: Parser(dialect), lambda: parse("x", dialect), lambda: render(Message(), dialect)):
         assert type(dialect).__name__ in message_of(UsageError, use)
 
 
@@ -130,20 +130,20 @@ def test_finish_reason_must_be_known(reason: Any) -> None:
 
 @pytest.mark.parametrize("message", [None, "Hello", {"content": "Hello"}], ids=repr)
 def test_render_needs_a_message(message: Any) -> None:
-    assert type(message).__name__ in message_of(UsageError, lambda: render("hermes", message))
+    assert type(message).__name__ in message_of(UsageError, lambda: render(message, "hermes"))
 
 
 def test_render_names_what_a_dialect_cannot_write() -> None:
     silent = Dialect("silent", reasoning=())
     call = ToolCall("call_1", "f", "{}")
-    assert "silent" in message_of(UsageError, lambda: render(silent, Message(reasoning="Hm.")))
-    assert "tool calls" in message_of(UsageError, lambda: render(silent, Message(tool_calls=(call,))))
+    assert "silent" in message_of(UsageError, lambda: render(Message(reasoning="Hm."), silent))
+    assert "tool calls" in message_of(UsageError, lambda: render(Message(tool_calls=(call,)), silent))
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "5", '"x"', "{", "nope"])
 def test_render_needs_an_object_to_write_parameters(arguments: str) -> None:
     message = Message(tool_calls=(ToolCall("call_1", "f", arguments),))
-    assert "'f'" in message_of(UsageError, lambda: render("qwen3_coder", message))
+    assert "'f'" in message_of(UsageError, lambda: render(message, "qwen3_coder"))
 
 
 @pytest.mark.parametrize(

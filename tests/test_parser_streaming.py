@@ -208,7 +208,7 @@ def test_error_in_a_tagged_call_ends_with_it() -> None:
 @pytest.mark.parametrize("dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "kimi_k2", "glm47"])
 def test_marker_may_be_split_at_every_position(dialect: str) -> None:
     call = ToolCall("call_1", "get_weather", '{"city": "Paris"}')
-    raw = render(dialect, Message(content="Let me see.", tool_calls=(call,)))
+    raw = render(Message(content="Let me see.", tool_calls=(call,)), dialect)
     tools = [tool("get_weather", city="string")]
     for at in range(len(raw) + 1):
         reading = run_parser(dialect, ModelOutput(raw, tools), [raw[:at], raw[at:]])
@@ -341,7 +341,7 @@ def test_missing_closing_markers_do_not_lose_the_call() -> None:
 )
 def test_finish_repeats_nothing(dialect: str) -> None:
     call = ToolCall("call_1", "f", '{"a": "Is it? Yes: [1, 2]; {ok}!"}')
-    raw = render(dialect, Message(content="So, well: (yes).", tool_calls=(call,)))
+    raw = render(Message(content="So, well: (yes).", tool_calls=(call,)), dialect)
     parser = Parser(dialect, tools=[tool("f", a="string")])
     out = [event for part in feed(parser, *raw) for event in part]
     last = parser.finish()
@@ -595,7 +595,7 @@ def test_batch_equals_the_stream_fed_once() -> None:
     for character in raw:
         fold.feed(parser.feed(character))
     fold.feed(parser.finish())
-    assert _anonymous(fold.message()) == _anonymous(whole)
+    assert _anonymous(fold.message) == _anonymous(whole)
 
 
 def _anonymous(message: Message) -> tuple[object, ...]:
@@ -685,7 +685,7 @@ def test_tag_like_text_in_a_string_is_data(marker: str) -> None:
     call = ToolCall("call_1", "get_weather", json.dumps({"city": value}))
     tools = [tool("get_weather", city="string")]
     assert (
-        parse(render("minimax_m3", Message(tool_calls=(call,))), "minimax_m3", tools=tools).diagnostics == ()
+        parse(render(Message(tool_calls=(call,)), "minimax_m3"), "minimax_m3", tools=tools).diagnostics == ()
     )
 
 

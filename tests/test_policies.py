@@ -90,7 +90,7 @@ def deltas(name: str, text: str, wire: WireChoice, **options: Any) -> Iterator[d
 @each_dialect
 def test_reasoning_field_option_names_the_field(name: str) -> None:
     try:
-        text = render(name, Message(reasoning="Hm.", content="Hi."))
+        text = render(Message(reasoning="Hm.", content="Hi."), name)
     except UsageError:
         assert not SampleCall(get_dialect(name)).capabilities.reasoning
         return

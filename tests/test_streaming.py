@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from unspool import MalformedOutput, Parser, UsageError, astream, parse, stream
+from unspool import CallArgs, CallEnd, MalformedOutput, Parser, UsageError, astream, parse, stream
 from unspool.events import normalise
+from unspool.healing import feedback
+from unspool.wire import ChatStream, is_poisoned
 from vocabularies import bytes_for
 
 OUTPUT = '<think>Hm.</think>So. <tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call>'
@@ -132,6 +134,31 @@ def test_message_grows_with_the_events() -> None:
     assert contents == ["Hel", "Hello", "Hello.", "Hello."]
 
 
+@pytest.mark.parametrize("policies", [None, {"truncated_call": "call"}])
+def test_open_call_is_no_tool_call_of_the_message_so_far(policies: Any) -> None:
+    with stream([OUTPUT[:-30], OUTPUT[-30:]], "hermes", policies=policies) as events:
+        for event in events:
+            if isinstance(event, CallEnd):
+                break
+            assert not events.message.tool_calls
+            assert events.message.finish_reason is None
+    assert [call.arguments for call in events.message.tool_calls] == ['{"n": 1}']
+    assert events.message.finish_reason is None, "the output was not finished"
+
+
+def test_message_so_far_with_an_open_call_is_safe_to_convert() -> None:
+    with stream([OUTPUT[:-20]], "hermes") as events:
+        for event in events:
+            if isinstance(event, CallArgs):
+                break
+    assert "tool_calls" not in events.message.to_chat()
+    (call,) = events.message.to_chat(broken="poison")["tool_calls"]
+    assert is_poisoned(call["function"]["arguments"])
+    choice: Any = ChatStream(Parser("hermes")).response(events.message)["choices"]
+    assert choice[0]["finish_reason"] == "length"
+    assert "is incomplete" in feedback(events.message, "hermes", None)[1]["content"]
+
+
 def test_token_ids_are_chunks_with_a_tokenizer() -> None:
     tokenizer = bytes_for("hermes")
     ids = list(tokenizer.encode("Hello."))
@@ -140,6 +167,29 @@ def test_token_ids_are_chunks_with_a_tokenizer() -> None:
     assert events.message.content == "Hello."
     with pytest.raises(UsageError, match="needs the model's tokenizer"):
         next(stream([[1, 2]], "hermes"))
+
+
+def test_parse_takes_token_ids_with_a_tokenizer() -> None:
+    tokenizer = bytes_for("hermes")
+    text = 'Hm.</think>Hi. <tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call>'
+    ids = list(tokenizer.encode(text))
+
+    def new_id(name: str, index: int) -> str:
+        return f"{name}-{index}"
+
+    whole = parse(text, "hermes", start_channel="reasoning", new_id=new_id)
+    assert whole.reasoning == "Hm."
+    prompt = tokenizer.encode("<|im_start|>assistant\n<think>\n")
+    for begin in ({"start_channel": "reasoning"}, {"prompt": prompt}):
+        options: Any = {**begin, "tokenizer": tokenizer, "new_id": new_id}
+        assert parse(ids, "hermes", **options) == whole
+        assert parse(iter(ids), "hermes", **options) == whole
+    with pytest.raises(UsageError, match="for token ids, also pass tokenizer="):
+        parse(ids, "hermes")
+    with pytest.raises(UsageError, match="decode bytes"):
+        parse(b"Hi.", "hermes")
+    with pytest.raises(UsageError, match="leave tokenizer= out to parse text"):
+        parse("Hi.", "hermes", tokenizer=tokenizer)
 
 
 def test_parser_may_be_passed_with_its_options() -> None:

@@ -56,7 +56,7 @@ def render_texts() -> dict[str, str]:
     rendered: dict[str, str] = {}
     for name in (dialect.name for dialect in list_dialects()[::8]):
         try:
-            rendered[name] = render(name, message)
+            rendered[name] = render(message, name)
         except UsageError:
             continue
     return rendered

@@ -170,7 +170,7 @@ def _written(dialect: str, answer: Answer) -> str:
     calls = tuple(ToolCall(f"call{at:05}", name, text) for at, (name, text) in enumerate(answer.calls))
     message = Message(reasoning=answer.reasoning or None, content=answer.content or None, tool_calls=calls)
     # No check, because the tests check correctness, and checking a megabyte takes longer than measuring.
-    return render("hermes" if dialect == "reasoning" else dialect, message, check=False)
+    return render(message, "hermes" if dialect == "reasoning" else dialect, check=False)
 
 
 def _typical(dialect: str) -> Answer:

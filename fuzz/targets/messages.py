@@ -27,7 +27,7 @@ def run(data: bytes) -> None:
         tool_calls=tuple(_call(each) for each in _list(fields.get("calls"))),
     )
     try:
-        text = render(dialect, message)
+        text = render(message, dialect)
     except UnspoolError:
         return
     # Without tools, some dialects read an unusual name as no name.

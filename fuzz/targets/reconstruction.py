@@ -29,7 +29,7 @@ def run(data: bytes) -> None:
         for chunk in value if isinstance(value, list) else [value]:
             if isinstance(chunk, dict):
                 reader.feed(chunk)
-        reader.message()
+        reader.finish()
     except ProtocolError:
         return
     assert reader.finished

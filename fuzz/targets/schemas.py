@@ -59,7 +59,7 @@ def run(data: bytes) -> None:
     arguments = fields.get("arguments")
     call = ToolCall("call_1", "f", json.dumps(arguments if isinstance(arguments, dict) else {}))
     try:
-        text = render(dialect, Message(tool_calls=(call,)), check=False)
+        text = render(Message(tool_calls=(call,)), dialect, check=False)
         assert_laws(dialect, ModelOutput(text, tools, policies=policies), [number.chunks(text)])
     except UnspoolError:
         pass

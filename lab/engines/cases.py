@@ -226,7 +226,7 @@ class Bench:
         if frame is None:
             return closer(self._dialect.reasoning[0])
         if answers:
-            shown = render(self._dialect, Message(reasoning="Hm.", content="Yes."))
+            shown = render(Message(reasoning="Hm.", content="Yes."), self._dialect)
             return shown.partition("Hm.")[2].partition("Yes.")[0]
         return next(end for end in frame.ends if self.recording.output.startswith(end, self._reasoning_end))
 

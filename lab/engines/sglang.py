@@ -186,7 +186,7 @@ def _render_calls(dialect: str, calls: list[list[tuple[str, str]]]) -> list[str]
         try:
             prose = None if made else "I cannot do that."
             message = Message(reasoning=reasoning, content=prose, tool_calls=made)
-            text = render(dialect, message, check=False)
+            text = render(message, dialect, check=False)
         except UsageError:
             continue  # the dialect cannot express this
         texts.append(text.removeprefix(get_dialect(dialect).prompt.start))

@@ -96,14 +96,14 @@ class Bench:
             replace(EXAMPLE, tool_calls=()),
             Message(content="Blåbær & 雪: it is noon."),
         ]
-        texts = [render(self.dialect, message) for message in rendered]
+        texts = [render(message, self.dialect) for message in rendered]
         for text in texts:
             yield self.forced("what models write", text)
         (recording,) = sample_outputs.list_samples([self.dialect.name])
         # Here the model also writes the part of its turn that the recording has in the prompt.
         opened = opener(self.dialect.reasoning[0]) if recording.prompt else ""
         yield self.forced("the recording", opened + recording.output.lstrip("\n"), sample_outputs.tools())
-        call = render(self.dialect, replace(EXAMPLE, tool_calls=EXAMPLE.tool_calls[:1]))
+        call = render(replace(EXAMPLE, tool_calls=EXAMPLE.tool_calls[:1]), self.dialect)
         inside = call.index("Paris") + 2
         yield self.forced("a cut call", call[:inside], cut=True)
         yield self.forced("a cut call", texts[0][: texts[0].rindex("now") + 2], cut=True)

@@ -82,8 +82,8 @@ def command(name: str) -> list[str]:
 
 def dialects() -> dict[str, object]:
     """Return the facts about unspool's dialects with which a peer's program builds requests."""
-    from unspool.dialects._list_templates_and_markers import dialect_texts
     from unspool.dialects._registry import end_tokens, facts_of, list_dialects
+    from unspool.dialects.list_templates_and_markers import dialect_texts
     from unspool.dialects.parse_templates import text_around
 
     facts_by_dialect: dict[str, object] = {}

@@ -22,7 +22,7 @@ from lab.peers import of_one_checkpoint
 from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, json_value
 from unspool.dialects import dialect_texts
-from unspool.dialects._list_templates_and_markers import turn_markers
+from unspool.dialects.list_templates_and_markers import turn_markers
 from unspool.models.doctor.engine_parser_table import (
     ASSUME_OPEN,
     COMMON_PARSERS,
@@ -131,7 +131,7 @@ def written(dialect: Dialect, *, reasoning: bool) -> tuple[str, Message]:
     for thought, content in itertools.product(thoughts, (EXAMPLE.content, None)):
         message = Message(reasoning=thought, content=content, tool_calls=EXAMPLE.tool_calls)
         try:
-            text = render(dialect, message)
+            text = render(message, dialect)
         except UsageError:
             continue
         read = parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
@@ -164,7 +164,7 @@ def test_engine_parser_table_matches_the_engines(engine: EngineName) -> None:
     names, cases, rights = specimens(engine)
     plain = [Message(tool_calls=EXAMPLE.tool_calls)]
     crossed = [
-        (dialect, parser, render(dialect, message))
+        (dialect, parser, render(message, dialect))
         for dialect in list_dialects()
         if (dialect.call or dialect.frame) and dialect.name not in ("harmony_stripped", "harmony")
         for parser in COMMON_PARSERS

@@ -327,7 +327,7 @@ def test_peers_find_a_call_in_each_dialect(peer: tuple[str, Program]) -> None:
     unseen = []
     for dialect in program.identity().dialects:
         try:
-            text = render(dialect, Message(tool_calls=(CALL,)))
+            text = render(Message(tool_calls=(CALL,)), dialect)
         except UsageError:  # the dialect has no calls
             continue
         results = []

@@ -396,7 +396,7 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "dropped_token": "a control token that is not part of the dialect was removed",
     "bad_id": "the model wrote an id that cannot be used, so the id was replaced",
     "unknown_tool": "a call to a tool that the request did not declare",
-    "schema_mismatch": "an argument of a complete call has a wrong type, or a required one is missing; only "
+    "schema_mismatch": "an argument of a complete call has a wrong type or value, or is missing; only "
     "in messages",
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header is incomplete or contradicts itself",

@@ -76,9 +76,12 @@ class ToolCall(_Value):
     __match_args__: ClassVar = ("id", "name", "arguments")
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = _fields(*__match_args__)
 
-    def __init__(self, id: str, name: str, arguments: str, args_start: int = 0, args_end: int = 0) -> None:
+    def __init__(
+        self, id: str = "", name: str = "", arguments: str = "{}", args_start: int = 0, args_end: int = 0
+    ) -> None:
         self.id: Final = id
-        """Id of the call: written by the model, or generated in the format of the model family."""
+        """Id of the call: written by the model, or generated in the format of the model family; empty in a
+        call of your own that needs none, for example to render it."""
         self.name: Final = name
         """Name of the function."""
         self.arguments: Final = arguments
@@ -138,7 +141,8 @@ class BrokenCall(_Value):
     """Malformed or truncated call, which must not be executed.
 
     Readers of the stream have already seen the start of the call.  ``Message.parts`` therefore contains the
-    call under every policy, even if the other fields of the message do not.
+    call under every policy, even if the other fields of the message do not.  In the message of a stream so
+    far, a call that has not ended is truncated.
     """
 
     __slots__ = ("arguments", "channel", "id", "name", "raw", "status", "text")
@@ -164,7 +168,8 @@ class BrokenCall(_Value):
         self.status: Final[Literal["malformed", "truncated"]] = status
         """``malformed`` or ``truncated``."""
         self.raw: Final = raw
-        """Text of the call exactly as the model wrote it, including the opening marker."""
+        """Text of the call exactly as the model wrote it, including the opening marker; empty if the call
+        has not ended."""
         self.channel: Final[Channel] = channel
         """Channel in which the call appeared."""
         self.text: Final = text
@@ -194,12 +199,13 @@ class Message(_Value):
         reasoning: str | None = None,
         tool_calls: Iterable[ToolCall] = (),
         diagnostics: Iterable[Diagnostic] = (),
-        finish_reason: FinishReason | None = None,
+        finish_reason: FinishReason | Literal["auto"] | None = "auto",
         parts: Iterable[Part] = (),
     ) -> None:
         """Create a message from its text and calls, or from its parts.
 
-        :param finish_reason: by default, ``tool_calls`` if there are calls, and ``stop`` otherwise.
+        :param finish_reason: None if the output has not ended; ``auto``, the default, stands for
+            ``tool_calls`` if there are calls, and ``stop`` otherwise.
         :param parts: by default, the reasoning, the content and the calls, in this order.  If content,
             reasoning and calls are not passed, the parts determine them.  If they are passed, parts that do
             not agree with them are ignored.  This lets ``dataclasses.replace`` change, for example, only the
@@ -221,8 +227,11 @@ class Message(_Value):
         """Complete calls in order of appearance, and broken calls under the policy ``call``."""
         self.diagnostics: Final[tuple[Diagnostic, ...]] = tuple(diagnostics)
         """Faults in the output and guesses that the parser made; usually empty."""
-        self.finish_reason: Final[FinishReason] = finish_reason or ("tool_calls" if calls else "stop")
-        """Finish reason of the response, such as ``stop`` or ``tool_calls``."""
+        if finish_reason == "auto":
+            finish_reason = "tool_calls" if calls else "stop"
+        self.finish_reason: Final[FinishReason | None] = finish_reason
+        """Finish reason of the response, such as ``tool_calls`` if all calls are complete; None if the output
+        has not ended, as in the message of a stream so far."""
         self.parts: Final[tuple[Part, ...]] = order
         """Text, reasoning and calls in their original order; the other fields do not show this order.
 

@@ -175,7 +175,7 @@ class Parser:
 
     @property
     def max_pending(self) -> int | None:
-        """Upper bound of ``pending`` at this point; None if there is no bound until a value or call ends."""
+        """Upper bound on ``pending`` in the current state; None if it can grow until a value or call ends."""
         if self._commit_buffer is not None and self._commit_buffer.pending:
             return None
         max_pending = self._machine.max_pending
@@ -291,7 +291,7 @@ class Parser:
         """
         builder = self.fold()
         builder.feed(events)
-        return builder.message()
+        return builder.message
 
     def _relevant_tail(
         self, prompt: "str | Iterable[int]", compiled: CompiledDialect, *, continues: bool
@@ -398,13 +398,15 @@ def _without_prompt(event: Event) -> Event | None:
 
 
 def parse(
-    text: Unchecked[str],
+    text: Unchecked["str | Iterable[int]"],
     dialect: str | Dialect,
     *,
     tools: ToolList | None = None,
-    prompt: str | None = None,
+    prompt: Unchecked["str | Iterable[int] | None"] = None,
     continues: bool = False,
-    policies: PolicyChoice | None = None,
+    start_channel: Unchecked[Channel | None] = None,
+    tokenizer: Unchecked["AnyTokenizer | None"] = None,
+    policies: Unchecked["PolicyChoice | None"] = None,
     finish_reason: FinishReason | None = None,
     new_id: Callable[[str, int], str] | None = None,
 ) -> Message:
@@ -412,6 +414,7 @@ def parse(
 
     The whole output is fed to a streaming parser at once.  The options are those of ``Parser``.
 
+    :param text: the output as text; or as token ids, if ``tokenizer`` is passed.
     :param finish_reason: the reason why generation stopped, as for ``Parser.finish``.
 
     >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
@@ -419,7 +422,14 @@ def parse(
     """
     try:
         parser = Parser(
-            dialect, tools=tools, prompt=prompt, continues=continues, policies=policies, new_id=new_id
+            dialect,
+            tools=tools,
+            prompt=prompt,
+            continues=continues,
+            start_channel=start_channel,
+            tokenizer=tokenizer,
+            policies=policies,
+            new_id=new_id,
         )
     except UnknownDialect:
         if isinstance(text, str) and len(text) < 100 and is_dialect(text):
@@ -427,11 +437,21 @@ def parse(
         raise
     if isinstance(text, Dialect):
         raise UsageError("the arguments are swapped: call parse(text, dialect)")
-    events = parser.feed(text)
+    if isinstance(text, str):
+        if tokenizer is not None:
+            raise UsageError("with tokenizer=, parse() takes token ids: leave tokenizer= out to parse text")
+        events = parser.feed(text)
+    elif tokenizer is None or isinstance(text, bytes):
+        raise UsageError(
+            f"parse() takes text, got {type(text).__name__}: decode bytes; "
+            "for token ids, also pass tokenizer="
+        )
+    else:
+        events = parser.feed_tokens(text)
     events += parser.finish(finish_reason)
-    builder = parser.fold(source=text)
+    builder = parser.fold(source=text if isinstance(text, str) else "")
     builder.feed(events)
-    return builder.message()
+    return builder.message
 
 
 def seeded_ids(seed: str | int, dialect: str | Dialect) -> Callable[[str, int], str]:

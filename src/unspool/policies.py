@@ -48,8 +48,8 @@ class Policies:
     """A call that is incomplete at the end of the output: ``drop`` removes it, with a diagnostic; ``text``,
     ``call`` and ``error`` do the same as for a malformed call."""
     schema_mismatch: Literal["call", "error"] = "call"
-    """A complete call in which an argument has the wrong type for the declared tool, or a required argument
-    is missing: ``call`` reports the call, with a diagnostic; ``error`` raises ``MalformedOutput``."""
+    """A complete call in which an argument has the wrong type or value for the declared tool, or is missing:
+    ``call`` reports the call, with a diagnostic; ``error`` raises ``MalformedOutput``."""
     commit: Literal["name", "call"] = "name"
     """Time at which a call is reported: ``name`` reports it as soon as its name is known, and then streams
     its arguments; ``call`` reports it once it is complete and valid."""

@@ -49,8 +49,12 @@ class _EventSource:
 
     @property
     def message(self) -> Message:
-        """Message of the events so far."""
-        return self._builder.message()
+        """Message of the events so far.
+
+        Before ``Finish``, its ``finish_reason`` is None.  A call that has not ended is not among its
+        ``tool_calls``, but is a truncated ``BrokenCall`` among its ``parts``.
+        """
+        return self._builder.message
 
     def _feed(self, chunk: Chunk) -> list[Event]:
         if isinstance(chunk, str):
@@ -162,8 +166,8 @@ def stream(
     """Return an iterator over the events of an output that arrives in chunks.
 
     Each event is returned as soon as it is certain.  The attribute ``message`` of the iterator is the message
-    so far.  Leaving the loop early closes the source of the chunks, and does not finish the output.  All
-    other options are those of ``Parser``.
+    so far, with only the calls that have ended.  Leaving the loop early closes the source of the chunks, and
+    does not finish the output.  All other options are those of ``Parser``.
 
     :param chunks: pieces of text; or lists of token ids, if ``tokenizer`` is passed.
     :param dialect: name or alias of a dialect, a ``Dialect``, or a new ``Parser`` with all options.

@@ -201,8 +201,12 @@ def test_options_can_come_from_columns_or_flags(tmp_path: Path) -> None:
     for_all = ("--dialect", "qwen3_coder", "--tools", tmp_path / "tools.json", "--prompt", "<think>")
     for name, options in (("columns", by_column), ("all", for_all)):
         assert batch(tmp_path / "rows.jsonl", tmp_path / name, *options) == 0
+    (tmp_path / "text.jsonl").write_bytes(to_json_lines([{**row, "tools": json.dumps(tools)}]))
+    assert batch(tmp_path / "text.jsonl", tmp_path / "text", *by_column) == 0
     (one,), (other,) = read_rows(tmp_path / "columns"), read_rows(tmp_path / "all")
     assert one == other
+    (by_text,) = read_rows(tmp_path / "text")
+    assert by_text["tool_calls"] == one["tool_calls"]
     assert (one["reasoning"], one["tool_calls"][0]["arguments"]) == ("Hm.", '{"n": 1}')
 
 

@@ -222,6 +222,13 @@ def test_lone_surrogate_is_escaped() -> None:
     assert [row["tool_calls"][0]["name"] for row in parsed] == ["\\ud800", "now"]
 
 
+def test_tools_may_be_json_text_inside_json() -> None:
+    tools = [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}]
+    rows = batch(text=["Hi."] * 3, tools=[json.dumps(json.dumps(tools)), json.dumps(tools), '"["'])
+    parsed = parse_batch(rows, "hermes", tools=Column("tools")).to_pylist()
+    assert [row["ok"] for row in parsed] == [True, True, False]
+
+
 def test_tools_may_be_structs_with_nulls() -> None:
     tools = [
         [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}],
@@ -374,7 +381,7 @@ def test_conversion_is_verified_or_explained(source: str) -> None:
     texts = []
     for message in MESSAGES:
         try:
-            texts.append(render(source, message))
+            texts.append(render(message, source))
         except UsageError:  # the target dialect cannot express the message
             continue
     read = parse_batch(batch(text=texts), source)
@@ -405,7 +412,7 @@ def tools_for(row: dict[str, Any]) -> list[dict[str, Any]] | None:
 def test_calls_convert_between_common_dialects() -> None:
     call = Message(tool_calls=(ToolCall("callcall1", "get_weather", '{"city": "Paris", "days": 3}'),))
     for source, to in product(DOZEN, DOZEN):
-        rows = batch(text=[render(source, call)])
+        rows = batch(text=[render(call, source)])
         (row,) = convert_batch(rows, source, to, tools=EXAMPLE_TOOLS).to_pylist()
         assert row["ok"], (source, to, row["error"])
         assert calls_of(parse(row["converted"], to, tools=EXAMPLE_TOOLS)) == calls_of(call)
@@ -451,7 +458,7 @@ def test_parsed_table_renders_like_its_messages(dialect: Dialect) -> None:
     prompt = "" if dialect.frame is None else None
     parsed = parse_batch(batch(text=[text]), dialect, tools=EXAMPLE_TOOLS, prompt=prompt)
     (row,) = render_batch(parsed, dialect).to_pylist()
-    assert row["text"] == render(dialect, replace(message, parts=()))
+    assert row["text"] == render(replace(message, parts=()), dialect)
 
 
 @pytest.mark.parametrize(

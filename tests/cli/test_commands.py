@@ -450,7 +450,7 @@ def test_sample_output_display_agrees_with_the_parse(name: str) -> None:
 def test_sample_output_leaves_out_what_a_dialect_lacks() -> None:
     silent = Dialect("silent", call=("<call>{envelope}</call>",), reasoning=())
     assert sample_outputs._rendered_sample(silent).output == render(
-        silent, replace(sample_outputs.STANDARD, reasoning=None)
+        replace(sample_outputs.STANDARD, reasoning=None), silent
     )
     first = Dialect(
         "first",

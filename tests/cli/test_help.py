@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from unspool.cli import command_line
-from unspool.cli.help import EXAMPLES, GROUPS, Example, commands, front_page
+from unspool.cli.help_and_error_messages import EXAMPLES, GROUPS, Example, commands, front_page
 
 COMMANDS = dict(commands(command_line()))
 

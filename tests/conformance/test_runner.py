@@ -35,7 +35,7 @@ from unspool.conformance.parser_interface import (
     load_factory,
     unspool_adapter,
 )
-from unspool.conformance.result_format import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
+from unspool.conformance.result_file_format import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
 from unspool.conformance.runner import BATCH, Runner, run_suite, to_json
 
 jsonschema = pytest.importorskip("jsonschema")

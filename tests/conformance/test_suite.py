@@ -37,7 +37,7 @@ from unspool.conformance.runner import ALL_CHUNKINGS, BATCH, CaseResult, Runner,
 from unspool.conformance.scenarios import GROUPS, SCENARIOS, Inapplicable, capabilities_of, select
 from unspool.conformance.scenarios.scenario import to_render_parts
 from unspool.message import TextPart
-from unspool.testing._labelled_pieces import render_pieces
+from unspool.testing._render_labelled_pieces import render_pieces
 
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)
@@ -148,7 +148,7 @@ def test_scenario_parts_match_render(name: str) -> None:
     for length in range(1, 4):
         for chosen in product(parts, repeat=length):
             try:
-                whole = render(dialect, Message(parts=chosen), check=False)
+                whole = render(Message(parts=chosen), dialect, check=False)
             except UsageError:
                 continue  # some dialects cannot express this message
             tried += 1
@@ -162,7 +162,7 @@ def test_plain_scenario_matches_render(name: str) -> None:
         scenario = SCENARIOS[case.scenario_name]
         if scenario.edit is None:
             message = Message(parts=tuple(to_render_parts(scenario.parts, capabilities_of(name))))
-            assert case.model_output == render(capabilities_of(name).dialect, message, check=False)
+            assert case.model_output == render(message, capabilities_of(name).dialect, check=False)
 
 
 def test_parser_does_not_compute_expectations() -> None:

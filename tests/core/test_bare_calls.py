@@ -61,7 +61,7 @@ def kinds(message: Message) -> list[str]:
 def test_object_at_the_start_is_a_call(name: str, choice: Choice, text: str) -> None:
     dialect = get_dialect(name)
     if dialect.frame is not None:
-        text = render(name, Message(content="HERE"), check=False).partition("HERE")[0] + text
+        text = render(Message(content="HERE"), name, check=False).partition("HERE")[0] + text
         text = text.removeprefix(dialect.prompt.start)
     case = ModelOutput(text, TOOLS, policies=Policies(bare_calls=choice))
     message = assert_laws(name, case, chunkings(text, splits=0, random=2)).message

@@ -233,8 +233,9 @@ def test_broken_calls_are_omitted_or_poisoned() -> None:
     assert isinstance(part, BrokenCall)
     assert (part.arguments, part.status) == ('{"n": "a', "truncated")
     assert MESSAGES["malformed"].to_chat()["content"] == f"Hi. {MALFORMED}"
-    with pytest.raises(MalformedOutput):
+    with pytest.raises(MalformedOutput, match='broken="omit" to leave such calls out') as raised:
         MESSAGES["malformed"].to_messages(broken="poison")
+    assert (raised.value.start, raised.value.at, raised.value.end) == (4, 4, 4 + len(MALFORMED))
     with pytest.raises(UsageError, match="broken='keep': choose one of omit, poison"):
         cut.to_chat(broken="keep")  # type: ignore[arg-type]
 
@@ -317,6 +318,37 @@ def test_arguments_as_a_dataclass_need_a_package(monkeypatch: pytest.MonkeyPatch
     assert call.parse_as(Point) == Point(n=1)
 
 
+def test_arguments_as_an_object_that_is_no_type_are_refused() -> None:
+    (call,) = MESSAGES["everything"].tool_calls
+    for wrong in (pydantic.TypeAdapter(Point), Point(n=1)):
+        with pytest.raises(UsageError, match="pass the class itself"):
+            call.parse_as(wrong)  # type: ignore[arg-type]
+
+
+def test_call_of_your_own_needs_no_id() -> None:
+    call = ToolCall(name="f", arguments='{"n": 1}')
+    assert call == ToolCall("", "f", '{"n": 1}')
+    assert ToolCall(name="f").args == {}
+    assert '"name": "f"' in render(Message(tool_calls=[call]), "hermes")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"role": "assistant", "content": "Hi."}, r"pass Message\.from_chat\(message\)"),
+        (ChatCompletionMessage(role="assistant", content="Hi."), r"from_chat\(message\.model_dump\(\)\)"),
+        ([{"type": "text", "text": "Hi."}], r"Message\.from_messages\(\)"),
+        ("Hi.", r"pass Message\(text\)"),
+        (1, "got int$"),
+    ],
+)
+def test_render_says_what_to_pass(wrong: Any, advice: str) -> None:
+    with pytest.raises(UsageError, match=advice):
+        render(wrong, "hermes")
+    with pytest.raises(UsageError, match=r"call render\(message, dialect\)"):
+        render("hermes", {"role": "assistant"})  # type: ignore[arg-type]
+
+
 def test_message_repr_is_short() -> None:
     assert repr(Message("Hi.")) == "Message(content='Hi.')"
     long = Message("x" * 9999, "y" * 9999, [ToolCall("1", "f" * 99, "{}")] * 9, finish_reason="length")
@@ -346,8 +378,8 @@ def test_models_name_their_dialects() -> None:
 def test_swapped_arguments_are_named() -> None:
     with pytest.raises(UsageError, match=r"the arguments are swapped: call parse\(text, 'hermes'\)"):
         parse("hermes", OUTPUT)
-    with pytest.raises(UsageError, match=r"the arguments are swapped: call render\(dialect, message\)"):
-        render(Message("Hi."), "hermes")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"the arguments are swapped: call render\(message, dialect\)"):
+        render("hermes", Message("Hi."))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"the arguments are swapped: call plan\(dialect, request\)"):
         plan({"messages": []}, "hermes")  # type: ignore[arg-type]
     for chunks in (["Hi."], "Hi."):

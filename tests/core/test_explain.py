@@ -21,7 +21,7 @@ def parse_slowly(text: str, name: str) -> Message:
     for character in text:
         fold.feed(parser.feed(character))
     fold.feed(parser.finish())
-    return fold.message()
+    return fold.message
 
 
 @pytest.mark.parametrize("name", NAMES)

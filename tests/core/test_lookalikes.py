@@ -221,7 +221,7 @@ UNFRAMED = [
 @pytest.mark.parametrize("dialect", UNFRAMED, ids=[dialect.name for dialect in UNFRAMED])
 def test_call_without_tools_is_text_as_a_whole(dialect: Dialect) -> None:
     """The call's own markers are text then."""
-    text = render(dialect, ANYWAY, check=False)
+    text = render(ANYWAY, dialect, check=False)
     message = assert_laws(dialect, ModelOutput(text, tools=()), chunkings(text, splits=0)).message
     assert message is not None
     assert (message.content, message.tool_calls) == (dialect.habits.echo + text, ())
@@ -234,7 +234,7 @@ def test_call_of_an_unknown_tool_is_text_as_a_whole(name: str) -> None:
         return
     call = ToolCall(spec.id_format.new("launch", 0), "launch", '{"when": "now", "where": "there"}')
     try:
-        text = render(spec, Message(tool_calls=(call,)), check=False)
+        text = render(Message(tool_calls=(call,)), spec, check=False)
     except UsageError:
         return  # the dialect has no calls
     for written in (text, f"{text}\n{text}"):

@@ -48,7 +48,7 @@ def test_code_fence_after_a_call_is_text(name: str, policies: Policies) -> None:
     dialect = get_dialect(name)
     call = ToolCall("call_1", "get_weather", '{"city": "Paris"}')
     try:
-        text = render(dialect, Message(tool_calls=(call,)))
+        text = render(Message(tool_calls=(call,)), dialect)
     except UsageError:
         pytest.skip("the dialect cannot express this call")
     message = parse(text + "\n" + FENCE, dialect, policies=policies)

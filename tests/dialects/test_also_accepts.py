@@ -75,7 +75,7 @@ def test_rendering_uses_the_native_form(name: str) -> None:
     dialect = get_dialect(name)
     for body in BODIES.values():
         message = parse(body, dialect, tools=TOOLS)
-        assert not parse(render(dialect, message), dialect, tools=TOOLS).diagnostics
+        assert not parse(render(message, dialect), dialect, tools=TOOLS).diagnostics
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unspool.dialects._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
-from unspool.dialects._list_templates_and_markers import dialect_texts
 from unspool.dialects._registry import built_in_dialects
+from unspool.dialects.list_templates_and_markers import dialect_texts
 from unspool.dialects.parse_templates import Literal, parse_template
 
 HTML_LIKE = {"</s>", "<end_of_turn>"}

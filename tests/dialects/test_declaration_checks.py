@@ -25,7 +25,7 @@ from unspool.dialects import (
     Wrapper,
     Writing,
 )
-from unspool.dialects._field_types import check_fields, find_fault
+from unspool.dialects._check_field_types import check_fields, find_fault
 
 CALL = ("<c>{name}{args}</c>",)
 PARAMS: dict[str, Any] = {"call": ("<c {name}>{params}</c>",), "param": ("<p {key}>{value}</p>",)}

@@ -93,7 +93,7 @@ def test_whitespace_before_a_parameter_is_ignored() -> None:
     written = "@@call f(1)\n  - x := 1 ;\n  - y := 2 ;\n@@end"
     for text in (written, written.replace("\n  ", "\n"), written.replace("\n  ", "\n\n    ")):
         assert parse(text, dialect).tool_calls[0].arguments == '{"x": "1", "y": "2"}'
-    assert render(dialect, parse(written, dialect)) == written
+    assert render(parse(written, dialect), dialect) == written
 
 
 def test_role_words_end_the_preceding_text() -> None:

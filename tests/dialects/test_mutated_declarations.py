@@ -114,11 +114,11 @@ def explain_or_refuse(dialect: Dialect) -> str:
 
 def _rendered(dialect: Dialect, message: Message) -> str:
     try:
-        return render(dialect, message)
+        return render(message, dialect)
     except UsageError:
         pass
     try:
-        return render(dialect, message, check=False)
+        return render(message, dialect, check=False)
     except UsageError:
         return ""
 

@@ -51,7 +51,7 @@ def test_marks_are_literal_text(kind: str) -> None:
     if dialect.reasoning:
         messages.append(Message(reasoning="Hm.", content="Hi."))
     for message in messages:
-        read = parse(render(dialect, message), dialect)
+        read = parse(render(message, dialect), dialect)
         assert (read.reasoning, read.content) == (message.reasoning, message.content)
         assert [(call.name, call.arguments) for call in read.tool_calls] == [
             (call.name, call.arguments) for call in message.tool_calls
@@ -67,7 +67,7 @@ def test_dialects_with_literal_marks_obey_the_laws(kind: str) -> None:
 
 def test_double_braces_write_the_name_of_a_placeholder() -> None:
     dialect = Dialect("odd", call=("{{name}}: {name} {{{args}}} {{args}}",), reasoning=())
-    text = render(dialect, CALL)
+    text = render(CALL, dialect)
     assert text == '{name}: get {{"a": 1}} {args}'
     assert [(call.name, call.arguments) for call in parse(text, dialect).tool_calls] == [("get", '{"a": 1}')]
     check_dialect(dialect, [text], examples=5)
@@ -145,7 +145,7 @@ def test_tolerated_spaces_stand_between_control_tokens_and_words() -> None:
     assert not parse(text, strict).tool_calls
     message = parse(text, tolerant)
     assert (message.reasoning, message.tool_calls[0].name) == ("Hm.", "get")
-    assert render(tolerant, message) == text.replace("> ", ">").replace(" <", "<").replace(
+    assert render(message, tolerant) == text.replace("> ", ">").replace(" <", "<").replace(
         "think Hm", "thinkHm"
     )
     check_dialect(tolerant, [text], examples=5)

@@ -72,7 +72,7 @@ def render_calls(dialect: Dialect, *calls: tuple[str, dict[str, Any]], **text: s
         ToolCall(dialect.id_format.new(name, index), name, json.dumps(arguments, ensure_ascii=False))
         for index, (name, arguments) in enumerate(calls)
     ]
-    out = unspool.render(dialect, Message(tool_calls=tuple(made), **text))  # type: ignore[arg-type]
+    out = unspool.render(Message(tool_calls=tuple(made), **text), dialect)  # type: ignore[arg-type]
     if dialect.name == "sarashina":  # the envelope is a Python literal
         out = out.replace(": true", ": True").replace(": null", ": None")
     return out

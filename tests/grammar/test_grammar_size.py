@@ -106,7 +106,7 @@ def test_parse_and_render_cost_is_linear_in_schema_and_call(dialect: str, what: 
         properties = function["parameters"].get("properties", {})
         arguments = {name: str(number) for number, name in enumerate(properties)}
         call = ToolCall("call_1", function["name"], json.dumps(arguments))
-        text = render(dialect, Message(tool_calls=(call,)))
+        text = render(Message(tool_calls=(call,)), dialect)
         assert parse(text, dialect, tools=tools).tool_calls
 
     assert_linear(there_and_back, 150 if what == "an enum" else 40)

@@ -180,9 +180,9 @@ def spell(value: Any, notation: str) -> str:
     if notation == "json":
         return json.dumps(value, ensure_ascii=False)
     if notation == "python":
-        text = unspool.render("pythonic", _message({"k": value}))
+        text = unspool.render(_message({"k": value}), "pythonic")
         return text.removeprefix("[f(k=").removesuffix(")]")
-    text = unspool.render("functiongemma", _message({"k": value}))
+    text = unspool.render(_message({"k": value}), "functiongemma")
     return text.removeprefix("<start_function_call>call:f{k:").removesuffix("}<end_function_call>")
 
 

@@ -21,7 +21,7 @@ import httpx
 import httpx2
 import openai
 
-from markup_server import CALL, PROMPT_TOKENS, serving_markup
+from markup_server import CALL, PROMPT_TOKENS, chat_body, message_body, serving_markup
 from unspool.integrations.httpx import AsyncTransport, Transport
 from unspool.integrations.httpx2 import AsyncTransport as AsyncTransport2
 from unspool.integrations.httpx2 import Transport as Transport2
@@ -33,6 +33,7 @@ TOOL: Any = {
     "function": {"name": "get_weather", "description": "The weather in a city.", "parameters": SCHEMA},
 }
 ASK: dict[str, Any] = {"model": "m", "messages": QUESTION, "tools": [TOOL]}
+MESSAGES_TOOL: Any = {"name": "get_weather", "input_schema": SCHEMA}
 ARGUMENTS = '{"city": "Oslo"}'
 CLIENTS = {
     "httpx": (httpx.Client, httpx.AsyncClient, Transport, AsyncTransport),
@@ -83,6 +84,34 @@ def test_openai_reads_calls_and_reasoning(url: str, library: str) -> None:
     assert choice.message.reasoning_content == "I should look."
     (call,) = choice.message.tool_calls
     assert (call.function.name, call.function.arguments) == ("get_weather", ARGUMENTS)
+
+
+@pytest.mark.parametrize("sdk", ["openai", "anthropic"])
+def test_rejected_output_is_not_requested_again(sdk: str, library: str) -> None:
+    module = pytest.importorskip(sdk)
+    http = httpx if library == "httpx" else httpx2
+    broken = '<tool_call>{"name": "get_weather", "arguments": {city: 1}}</tool_call>'
+    requests: list[str] = []
+
+    def answer(request: Any) -> Any:
+        requests.append(request.url.path)
+        return http.Response(200, json=chat_body(broken) if sdk == "openai" else message_body(broken))
+
+    client, _, transport, _ = CLIENTS[library]
+    wrapped = client(transport=transport("hermes", http.MockTransport(answer), policies="strict"))
+    url = "http://server.invalid/v1" if sdk == "openai" else "http://server.invalid"
+    try:
+        ours = getattr(module, {"openai": "OpenAI", "anthropic": "Anthropic"}[sdk])(
+            base_url=url, api_key="x", http_client=wrapped, max_retries=2
+        )
+    except TypeError:
+        pytest.skip(f"this release of {sdk} does not accept clients of {library}")
+    create = ours.chat.completions.create if sdk == "openai" else ours.messages.create
+    ask = ASK if sdk == "openai" else {**ASK, "max_tokens": 9, "tools": [MESSAGES_TOOL]}
+    with pytest.raises(module.APIStatusError) as raised:
+        create(**ask)
+    assert raised.value.status_code == 502
+    assert len(requests) == 1
 
 
 def test_openai_streams_calls_and_reasoning(url: str, library: str) -> None:

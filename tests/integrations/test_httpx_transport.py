@@ -67,7 +67,7 @@ def decoded(data: str) -> Any:
     assert payloads.pop() == "[DONE]"
     for payload in payloads:
         decoder.feed(json.loads(payload))
-    return decoder.message()
+    return decoder.finish()
 
 
 # -- responses
@@ -376,6 +376,7 @@ def test_malformed_call_is_an_error_under_this_policy() -> None:
         client = HTTPX.answering(json=body, options={"policies": policies})
         response = client.post(f"{URL}/{path}", json=ASKS[path])
         assert response.status_code == 502
+        assert response.headers["x-should-retry"] == "false"
         assert response.json()["error"].get("code") == code
         assert response.json()["error"]["type"] == "api_error"
 

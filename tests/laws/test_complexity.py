@@ -53,7 +53,7 @@ counted = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module ar
 
 def work(times: int) -> None:
     for _ in range(times):
-        render("hermes", Message(content="Hi"))
+        render(Message(content="Hi"), "hermes")
 
 
 @counted

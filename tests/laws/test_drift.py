@@ -56,7 +56,7 @@ each_change = pytest.mark.parametrize(("dialect", "changed", "note"), list(_chan
 
 @each_change
 def test_changed_markers_count_if_the_tool_is_declared(dialect: Dialect, changed: Dialect, note: str) -> None:
-    text = render(changed, CALLS, check=False)
+    text = render(CALLS, changed, check=False)
     written = f"Let me see.\n{text}"
     output = ModelOutput(written, TOOLS)
     run = assert_laws(dialect, output, chunkings(written, splits=6, random=1))
@@ -73,7 +73,7 @@ def test_changed_markers_count_if_the_tool_is_declared(dialect: Dialect, changed
 def test_changed_markers_are_text_if_the_tool_is_not_declared(
     dialect: Dialect, changed: Dialect, note: str
 ) -> None:
-    text = f"Let me see.\n{render(changed, CALLS, check=False)}"
+    text = f"Let me see.\n{render(CALLS, changed, check=False)}"
     for tools in (None, OTHER_TOOLS):
         message = parse(text, dialect, tools=tools)
         assert note not in [each.detail for each in message.diagnostics]
@@ -116,7 +116,7 @@ def _sections_of_tags() -> Iterator[object]:
 
 @pytest.mark.parametrize(("dialect", "opener"), list(_sections_of_tags()))
 def test_text_between_a_section_and_its_call_is_content(dialect: Dialect, opener: str) -> None:
-    written = render(dialect, Message(tool_calls=CALLS.tool_calls[:1]))
+    written = render(Message(tool_calls=CALLS.tool_calls[:1]), dialect)
     text = written.replace(opener, f"{opener}Let me check.", 1) + "\nDone."
     run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
     assert run.message is not None
@@ -145,7 +145,7 @@ INVENTED = ("</function_invocation>", "</tool_use>", "</invocation>\n</call>")
 def test_invented_closing_tag_after_a_call_is_removed(dialect: Dialect) -> None:
     arguments = {"code": "1"} if "{code}" in dialect.call[0] else {"city": "Paris"}
     call = ToolCall("abcdefghi", dialect.names.fixed or "get_weather", json.dumps(arguments))
-    written = render(dialect, Message(tool_calls=(call,)))
+    written = render(Message(tool_calls=(call,)), dialect)
     for invented in INVENTED:
         text = f"{written}\n{invented}\nDone </tool_use> </p>."
         run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
@@ -157,7 +157,7 @@ def test_invented_closing_tag_after_a_call_is_removed(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize("text", ["\n</div>", " </b> and </function_invocation>", "\n< /tool_use>"])
 def test_other_closing_tags_after_a_call_are_content(text: str) -> None:
-    written = render("hermes", Message(tool_calls=CALLS.tool_calls[:1]))
+    written = render(Message(tool_calls=CALLS.tool_calls[:1]), "hermes")
     assert parse(written + text, "hermes", tools=TOOLS).content == text.strip()
 
 

@@ -98,7 +98,7 @@ def cases(name: str) -> tuple[ModelOutput, ...]:
         vectors = (vectors + standard_scenarios.vectors_of(name))[:20]
     if vectors:
         return tuple(case_of(vector, dialect) for vector in vectors)
-    return tuple(ModelOutput(render(dialect, message)) for message in _plain_messages(dialect))
+    return tuple(ModelOutput(render(message, dialect)) for message in _plain_messages(dialect))
 
 
 def _plain_messages(dialect: Dialect) -> Iterator[Message]:
@@ -110,7 +110,7 @@ def _plain_messages(dialect: Dialect) -> Iterator[Message]:
         Message(content="Let me check.", tool_calls=calls),
     ):
         try:
-            render(dialect, message)
+            render(message, dialect)
         except UsageError:
             continue  # some dialects cannot express this message
         yield message
@@ -413,7 +413,7 @@ def test_invented_messages_round_trip(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_rendered_messages_obey_laws(name: str, data: st.DataObject) -> None:
     sample = data.draw(invented(name))
-    text = render(name, sample.message, check=False)
+    text = render(sample.message, name, check=False)
     cut = text[: data.draw(st.integers(0, len(text)))]
     for case in (ModelOutput(text, sample.tools), ModelOutput(text), ModelOutput(cut, sample.tools)):
         assert_laws(name, case, chunkings(case.text, splits=0, random=2))
@@ -476,7 +476,7 @@ def test_finished_framed_message_of_the_prompt_has_no_effect(name: str, long: in
     """However long ago the message began, and whatever ended it, the output begins as without a prompt."""
     dialect = get_dialect(name)
     assert dialect.frame is not None
-    written = [dialect.prompt.start + render(dialect, message) for message in _plain_messages(dialect)]
+    written = [dialect.prompt.start + render(message, dialect) for message in _plain_messages(dialect)]
     for before in written:
         prompt = before.replace("Hello", "Hello" + " there" * (long // 6))
         # A message without an end marker ends with its turn.

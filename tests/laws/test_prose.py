@@ -96,8 +96,8 @@ def near_misses(dialect: Dialect) -> Iterator[str]:
     unknown = replace(declared, name="research")
     for templates in drifted_templates(dialect):
         changed = replace(dialect, section=templates.sections, call=templates.calls, param=templates.params)
-        yield f"Write this:\n{render(changed, Message(tool_calls=(unknown,)), check=False)}"
-        written = render(changed, Message(tool_calls=(declared,)), check=False).strip()
+        yield f"Write this:\n{render(Message(tool_calls=(unknown,)), changed, check=False)}"
+        written = render(Message(tool_calls=(declared,)), changed, check=False).strip()
         if any(call.partition("{")[0] in written for call in dialect.call):
             continue  # a call as declared is left of it
         for quote in "`\"'":

@@ -165,7 +165,7 @@ def client(chunks: Sequence[dict[str, Any]]) -> Message:
     reader = ChatStreamDecoder(check_json=False)
     for chunk in chunks:
         reader.feed(json.loads(sse(chunk).removeprefix("data: ")))
-    return reader.message()
+    return reader.finish()
 
 
 def deltas(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -208,7 +208,7 @@ def test_b10_spelled_marker_is_text_with_ids() -> None:
         for token in ids:
             fold.feed(parser.feed_tokens([token]))
     fold.feed(parser.finish("stop"))
-    message = fold.message()
+    message = fold.message
     assert message.reasoning == "the tag `</think>` ends it"
     assert message.content == "ok"
 
@@ -397,7 +397,7 @@ def parse_with_plan(decided: Plan, chunks: Sequence[str]) -> Message:
     for chunk in chunks:
         fold.feed(parser.feed(chunk))
     fold.feed(parser.finish("stop"))
-    return fold.message()
+    return fold.message
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
@@ -571,7 +571,7 @@ def test_m04_ids_are_unique(dialect: str) -> None:
     arguments = "{}" if spec.names.fixed == "" else '{"code": "x"}'
     name = spec.names.fixed or "f"
     calls = tuple(ToolCall(spec.id_format.new(name, 0), name, arguments) for _ in range(3))
-    text = render(spec, Message(tool_calls=calls), check=False)
+    text = render(Message(tool_calls=calls), spec, check=False)
     for policies in (None, Policies(call_ids="generated")):
         message = parse(text, dialect, policies=policies)
         assert len({call.id for call in message.tool_calls}) == len(message.tool_calls) == 3
@@ -593,7 +593,7 @@ def test_m05_id_is_in_the_first_delta_and_stays() -> None:
         assert [delta["id"] for delta in got if "id" in delta] == ["functions.f:7"]
         assert "id" in got[0]
     for dialect in ("hermes", "qwen3_coder"):
-        text = render(dialect, Message(tool_calls=(ToolCall("", "f", "{}"),)))
+        text = render(Message(tool_calls=(ToolCall("", "f", "{}"),)), dialect)
         got = deltas(stream(Case(dialect, text), list(text)))
         assert [bool(delta.get("id")) for delta in got] == [True, *(False for _ in got[1:])]
 
@@ -661,7 +661,7 @@ def test_p02_undeclared_tools_follow_one_policy_in_every_dialect(dialect: str) -
     if spec.names.fixed:
         pytest.skip("calls of this dialect have no name")
     arguments = '{"path": "/"}'
-    text = render(spec, Message(tool_calls=(ToolCall("call_1", "rm", arguments),)))
+    text = render(Message(tool_calls=(ToolCall("call_1", "rm", arguments),)), spec)
     tools = [tool("ls", path="string")]
     for chunks in ([text], list(text)):
         forwarded = run_parser(spec, Request(text, tools), chunks).message
@@ -770,7 +770,7 @@ def test_r05_long_text_is_joined_once() -> None:
         for _ in range(deltas):
             fold.feed(parser.feed("word"))
         fold.feed(parser.finish("stop"))
-        assert fold.message().content == "word" * deltas
+        assert fold.message.content == "word" * deltas
 
     assert_linear(work, 1_000)
 

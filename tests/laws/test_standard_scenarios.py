@@ -122,7 +122,7 @@ def receive_chunks(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> M
     for events in (*(parser.feed(chunk) for chunk in chunks), parser.finish("stop")):
         for chunk in chat.feed(events):
             client.feed(chunk)
-    return client.message()
+    return client.finish()
 
 
 @each_dialect

@@ -28,7 +28,7 @@ from unspool.dialects._validation import check_facts
 from unspool.models import detect_model, detect_server
 from unspool.models.convert.python_source import python_source
 from unspool.models.detection.detect_dialect import detect, detect_dialect
-from unspool.models.detection.infer_new_dialect import infer_dialect
+from unspool.models.detection.infer_dialect_from_template import infer_dialect
 from unspool.models.detection.probe_tools import TOOLS, RenderedTurn
 from unspool.models.detection.result import Detection
 from unspool.models.sources import Source, read_source
@@ -418,7 +418,7 @@ def test_inference_recovers_our_own_dialects(name: str) -> None:
     def write(message: Message) -> RenderedTurn:
         for variant in (message, replace(message, reasoning=None)):
             try:
-                return RenderedTurn("", render(dialect, variant), "")
+                return RenderedTurn("", render(variant, dialect), "")
             except UsageError:
                 continue
         return RenderedTurn("", "", "")
@@ -427,7 +427,7 @@ def test_inference_recovers_our_own_dialects(name: str) -> None:
     assert (inference is None) == (name in NEVER_INFERRED)
     if inference is not None:
         message = Message(tool_calls=EXAMPLE.tool_calls)
-        text = render(dialect, message)
+        text = render(message, dialect)
         read = parse_output(text, inference.dialect, tools=EXAMPLE_TOOLS)
         assert [call.name for call in read.tool_calls] == ["get_weather", "now"]
         assert json.loads(read.tool_calls[0].arguments) == {"city": "Paris", "days": 3}

@@ -234,7 +234,7 @@ def test_llama_cpp_accepts_what_the_family_writes(name: str) -> None:
         else ToolCall("functions.get_weather:0", PARIS.name, PARIS.arguments)
     )
     message = Message(tool_calls=(call,))
-    written = [render(dialect, message)]
+    written = [render(message, dialect)]
     if EXPECTED[name]:
         written.append(TemplateProbe(source, {}).render_turn(message).turn)
     # The grammar does not include the token that ends a turn.

@@ -86,7 +86,7 @@ def message(parser: Parser, chunks: Iterable[str]) -> Message:
     for chunk in chunks:
         fold.feed(parser.feed(chunk))
     fold.feed(parser.finish("stop"))
-    return fold.message()
+    return fold.message
 
 
 def calls(message: Message) -> list[tuple[str, Any]]:
@@ -975,7 +975,7 @@ def test_choices_are_independent() -> None:
         other.feed(second.feed(b))
     one.feed(first.finish())
     other.feed(second.finish())
-    assert (one.message().content, other.message().content) == ("a", "<this>b")
+    assert (one.message.content, other.message.content) == ("a", "<this>b")
 
 
 def test_ids_are_stripped_too() -> None:
@@ -986,7 +986,7 @@ def test_ids_are_stripped_too() -> None:
         for id in vocabulary.encode("<think>né", add_special_tokens=False).ids:
             fold.feed(parser.feed_tokens([id]))
         fold.feed(parser.finish())
-        assert fold.message().content == "né"
+        assert fold.message.content == "né"
 
 
 def test_text_with_ids_passes_the_same_stages() -> None:
@@ -1006,7 +1006,7 @@ def test_text_with_ids_passes_the_same_stages() -> None:
                 fold.feed(parser.feed_decoded(so_far[shown:], [id]) if decoded else parser.feed_tokens([id]))
                 shown = max(shown, len(so_far))
             fold.feed(parser.finish("stop"))
-            messages.append(fold.message())
+            messages.append(fold.message)
         assert messages[0] == messages[1]
 
 
@@ -1018,7 +1018,7 @@ def test_text_cut_by_a_stop_string_stays_cut() -> None:
     fold = parser.fold()
     fold.feed(parser.feed_decoded("", vocabulary.encode("<thi", add_special_tokens=False).ids))
     fold.feed(parser.finish("stop"))
-    assert (fold.message().reasoning, fold.message().content) == (None, None)
+    assert (fold.message.reasoning, fold.message.content) == (None, None)
 
 
 # --- other request options
@@ -1049,7 +1049,7 @@ def test_ids_and_guided_json_combine() -> None:
                 at = assert_span(event, at, text)
             fold.feed(events)
             assert at == len(text)
-            message_ = fold.message()
+            message_ = fold.message
             assert calls(message_) == ([("f", {"a": 1})] if two in text else [])
             assert (message_.reasoning or "").strip() == (reasoning or "").strip()
     with pytest.raises(UsageError, match="this parser has a tokenizer"):

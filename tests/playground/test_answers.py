@@ -114,7 +114,7 @@ def test_chunks_equal_those_of_the_server() -> None:
     assert [one["chunk"] for one in seen["chunks"]["chat"]] == sent
     for chunk in sent:
         client.feed(chunk)
-    assert client.message().content == seen["message"]["content"]
+    assert client.finish().content == seen["message"]["content"]
     assert seen["chunks"]["messages"][-1]["chunk"]["type"] == "message_stop"
     assert seen["chunks"]["responses"][-1]["chunk"]["type"] == "response.completed"
 

@@ -149,7 +149,7 @@ def test_completions_example_writes_chat_chunks(
     reader = ChatStreamDecoder()
     for line in lines:
         reader.feed(json.loads(line))
-    message = reader.message()
+    message = reader.finish()
     assert (message.content, message.finish_reason) == ("One moment.", "tool_calls")
     assert message.tool_calls[0].args == {"city": "Oslo"}
     assert not printed.err
@@ -169,7 +169,7 @@ def test_endpoint_example_streams_and_returns_whole() -> None:
     reader = ChatStreamDecoder()
     for line in lines:
         reader.feed(json.loads(line))
-    message = reader.message()
+    message = reader.finish()
     assert message.reasoning == whole["message"]["reasoning_content"] == "It is noon?"
     assert message.content == whole["message"]["content"] == "One moment."
     assert message.tool_calls[0].arguments == '{"zone": "Oslo"}'

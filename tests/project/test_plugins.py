@@ -83,8 +83,8 @@ folding = parser.fold()
 for character in {OUTPUT!r}:
     folding.feed(parser.feed(character))
 folding.feed(parser.finish())
-message = folding.message()
-again = unspool.parse(unspool.render("parrot", message), "parrot")
+message = folding.message
+again = unspool.parse(unspool.render(message, "parrot"), "parrot")
 assert (again.reasoning, again.content) == (message.reasoning, message.content) == ("Hm.", "Hello!")
 assert [call.arguments for call in again.tool_calls] == ['{{"n": 1}}']
 """,

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 
 from unspool import Dialect
-from unspool.dialects._list_templates_and_markers import dialect_literals
+from unspool.dialects.list_templates_and_markers import dialect_literals
 from unspool.grammar._named_rules import Rules
 from unspool.grammar._nodes import (
     AnyText,

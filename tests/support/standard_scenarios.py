@@ -158,7 +158,7 @@ def _place(case: TestCase, scenario: Scenario, able: Capabilities, cut: tuple[st
 
 def _end_of_first(raw: str, scenario: Scenario, able: Capabilities) -> int:
     """Return the offset just past the first call: its end marker, or the last character it has of its own."""
-    alone = render(able.dialect, Message(parts=tuple(to_render_parts(scenario.parts[:1], able))), check=False)
+    alone = render(Message(parts=tuple(to_render_parts(scenario.parts[:1], able))), able.dialect, check=False)
     different = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(raw, alone, strict=False)))
     end = raw.find(able.end_marker, raw.index("first"))
     return min(different, end + len(able.end_marker)) if able.end_marker and end >= 0 else different

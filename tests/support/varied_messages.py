@@ -143,7 +143,7 @@ def rendered_outputs(dialect: Dialect, count: int, seed: int) -> Iterator[tuple[
     for _ in range(100 * count):
         message = source.message()
         try:
-            text = render(dialect, message)
+            text = render(message, dialect)
         except UsageError:
             continue
         parsed = parse(text, dialect, tools=TOOLS)

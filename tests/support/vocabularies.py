@@ -14,8 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from paths import ROOT
 from unspool import get_dialect
-from unspool.dialects._list_templates_and_markers import dialect_texts
 from unspool.dialects._registry import ends_of_turn
+from unspool.dialects.list_templates_and_markers import dialect_texts
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
 _FOLDER: Final = Path(os.environ.get("UNSPOOL_TOKENIZERS") or ROOT / ".tokenizers")

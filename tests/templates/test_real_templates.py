@@ -388,7 +388,7 @@ def test_render_matches_the_template(name: str) -> None:
         ToolCall(make_id(able, function, number), function, json.dumps(arguments))
         for number, (function, arguments) in enumerate(turn.calls)
     ]
-    same = render(dialect, Message(tool_calls=calls)).strip() in text
+    same = render(Message(tool_calls=calls), dialect).strip() in text
     assert same == (name not in SPELT_OTHERWISE), text
 
 

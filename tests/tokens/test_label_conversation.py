@@ -181,9 +181,9 @@ def check_template(name: str, dialect: str) -> None:
     called, answer = Message(tool_calls=(ToolCall("0", "now", "{}"),)), Message(content="It is noon.")
     rounds = [
         (opener["user"] + "What time is it?" + opener["assistant"], False),
-        (render(spec, called).removesuffix(end) + end, True),
+        (render(called, spec).removesuffix(end) + end, True),
         (opener.get("tool", opener["user"]).removeprefix(end) + "noon" + opener["assistant"], False),
-        (render(spec, answer), True),
+        (render(answer, spec), True),
     ]
     ids, ours = encode_rounds(rounds, tokenizer)
     reading = conversation(ids, dialect, tokenizer=tokenizer, openers=openers, tools=EXAMPLE_TOOLS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
@@ -245,6 +246,11 @@ def test_prompt_decides_the_start_channel() -> None:
     prompt = tokenizer.encode("<|im_start|>assistant\n<think>\n")
     reading = label_tokens(tokenizer.encode("a</think>b"), "hermes", tokenizer=tokenizer, prompt_ids=prompt)
     assert list(reading.labels) == [Label.REASONING, Label.MARKUP, Label.CONTENT]
+    output: Any = tokenizer.encode("a</think>b")
+    for given in (prompt, "<|im_start|>assistant\n<think>\n"):
+        assert label_tokens(output, "hermes", tokenizer=tokenizer, prompt=given).labels == reading.labels
+    with pytest.raises(UsageError, match=r"either prompt= or prompt_ids="):
+        label_tokens(output, "hermes", tokenizer=tokenizer, prompt="", prompt_ids=prompt)
 
 
 class Tensor:
@@ -283,7 +289,7 @@ def test_token_widths_are_measured_from_the_first_id() -> None:
 def test_rendered_and_encoded_message_is_labelled_as_written() -> None:
     tokenizer: Tokenizer = real_vocabulary("qwen3")
     message = Message(content="Let me look.", reasoning="The user wants 日本 😀🎉.")
-    text = render("hermes", message)
+    text = render(message, "hermes")
     reading = label_tokens(
         tokenizer.encode(text, add_special_tokens=False).ids, "hermes", tokenizer=tokenizer
     )

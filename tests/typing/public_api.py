@@ -70,7 +70,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
     assert_type(message.content, str | None)
     assert_type(message.tool_calls, tuple[ToolCall, ...])
     assert_type(message.diagnostics, tuple[Diagnostic, ...])
-    assert_type(message.finish_reason, FinishReason)
+    assert_type(message.finish_reason, FinishReason | None)
     assert_type(message.tool_calls[0].arguments, str)
     for part in message.parts:
         assert_type(part, TextPart | ToolCall | BrokenCall)
@@ -78,7 +78,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
             assert_type(part.channel, Literal["content", "reasoning"])
 
     unspool.parse("text", Dialect("mine", call=("<call>{envelope}</call>",)))
-    unspool.parse(b"bytes", "hermes")  # type: ignore[arg-type]
+    unspool.parse([1, 2], "hermes", tokenizer=Vocabulary())
     unspool.parse("text", "hermes", finish_reason="eos")  # type: ignore[arg-type]
     unspool.parse("text")  # type: ignore[call-arg]
     message.content = "frozen"  # type: ignore[misc]
@@ -97,7 +97,7 @@ def parse_a_stream() -> None:
     assert_type(parser.tidy().feed(parser.feed("")), list[Event])
     assert_type(parser.tidy().finish_reason, FinishReason)
     assert_type(parser.fold(), MessageBuilder)
-    assert_type(parser.fold().message(), Message)
+    assert_type(parser.fold().message, Message)
     assert_type(parser.message(parser.feed("")), Message)
     assert_type(unspool.events.normalise(parser.feed("")), list[Event])
     parser.finish("eos")  # type: ignore[arg-type]
@@ -220,7 +220,7 @@ def declare() -> None:
     assert_type(unspool.register(dialect, replace=True), Dialect)
     assert_type(unspool.get_dialect("mine"), Dialect)
     assert_type(unspool.list_dialects(), tuple[Dialect, ...])
-    assert_type(unspool.render(dialect, Message(content="Hi"), check=False), str)
+    assert_type(unspool.render(Message(content="Hi"), dialect, check=False), str)
     assert_type(unspool.parse("Hi", dialect, new_id=unspool.parser.seeded_ids(17, dialect)), Message)
     assert_type(unspool.dialects.explain("hermes"), str)
     assert_type(unspool.dialects.state_diagram(dialect), str)
@@ -269,7 +269,7 @@ def wire(parser: Parser) -> None:
     for encoder in (chat, MessagesStream(parser), ResponsesStream(parser)):
         assert_type(encoder.response(Message()), dict[str, object])
     ChatStream(model="m")  # type: ignore[call-arg]
-    assert_type(ChatStreamDecoder().message(), Message)
+    assert_type(ChatStreamDecoder().message, Message)
 
 
 # -- the request side

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from unspool.errors import ProtocolError
-from unspool.message import Message, TextPart, ToolCall
-from unspool.wire import RULES, ChatStreamDecoder
+from unspool.healing import feedback
+from unspool.message import BrokenCall, Message, TextPart, ToolCall
+from unspool.wire import RULES, ChatStreamDecoder, make_poison
 
 Delta = dict[str, Any]
 
@@ -47,7 +48,7 @@ def read(*chunks: Mapping[str, object], lenient: bool = False, check_json: bool 
     reader = ChatStreamDecoder(lenient=lenient, check_json=check_json)
     for item in chunks:
         reader.feed(item)
-    return reader.message()
+    return reader.finish()
 
 
 # Accepted streams.
@@ -114,7 +115,7 @@ def test_other_choices_are_skipped() -> None:
         reader = ChatStreamDecoder(index=index)
         for item in chunks:
             reader.feed(item)
-        assert reader.message().finish_reason == reason
+        assert reader.finish().finish_reason == reason
 
 
 def test_finished_and_usage_are_reported() -> None:
@@ -136,8 +137,39 @@ def test_incomplete_arguments_are_a_violation_for_any_finish_reason() -> None:
     for reason in (LENGTH, CALLS):
         with pytest.raises(ProtocolError, match="rule 'json'"):
             read(ROLE, calls(opener(0, '{"a')), reason)
-        invalid = '{"a\\u"]'
-        assert read(ROLE, calls(opener(0, invalid)), reason).tool_calls[0].arguments == invalid
+        message = read(ROLE, calls(opener(0, '{"a\\u"]')), reason)
+        assert not message.tool_calls
+        assert message.parts == (BrokenCall("call_0", "f0", '{"a', "truncated", "", "content"),)
+
+
+def test_poisoned_call_is_broken_with_its_status() -> None:
+    for status in ("malformed", "truncated"):
+        arguments = '{"a": 1' + make_poison('{"a": 1', status)
+        message = read(ROLE, calls(opener(0, arguments)), LENGTH)
+        assert message.parts == Message.from_chat({"tool_calls": [opener(0, arguments)]}).parts
+        (part,) = message.parts
+        assert isinstance(part, BrokenCall)
+        assert (part.arguments, part.status) == ('{"a": 1', status)
+
+
+def test_feedback_on_a_truncated_call_from_the_wire_says_incomplete() -> None:
+    message = read(ROLE, calls(opener(0, '{"a": "he\\u"]')), LENGTH)
+    assert "is incomplete" in feedback(message, "hermes", None)[1]["content"]
+
+
+def test_message_so_far_has_no_calls_and_no_finish_reason() -> None:
+    reader = ChatStreamDecoder()
+    assert reader.message == Message(finish_reason=None)
+    for item in (ROLE, {"content": "Now:"}, calls(opener(0, '{"a": 1}'))):
+        reader.feed(item)
+    assert (reader.message.content, reader.message.finish_reason) == ("Now:", None)
+    assert not reader.message.tool_calls
+    assert reader.message.parts[1] == BrokenCall("call_0", "f0", '{"a": 1}', "truncated", "", "content")
+    with pytest.raises(ProtocolError, match="without a finish_reason"):
+        reader.finish()
+    reader.feed(CALLS)
+    assert reader.finish() == reader.message
+    assert reader.message.tool_calls == (ToolCall("call_0", "f0", '{"a": 1}'),)
 
 
 def test_check_json_can_be_disabled() -> None:

@@ -36,7 +36,19 @@ from unspool.events import (
 )
 from unspool.message import BrokenCall, Message, Part, TextPart, ToolCall
 from unspool.policies import Policies
-from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, Usage, WireOptions, make_poison, sse
+from unspool.wire import (
+    DONE,
+    ChatStream,
+    ChatStreamDecoder,
+    Chunk,
+    Usage,
+    WireOptions,
+    is_poisoned,
+    is_poisoned_as_malformed,
+    make_poison,
+    remove_poison,
+    sse,
+)
 
 # The wire has no spans.
 
@@ -84,6 +96,16 @@ def note(kind: str) -> Event:
     return Diagnostic(kind, "", 0, 0)
 
 
+def as_received(part: Part) -> Part:
+    """Return a part as a client that knows poison understands it."""
+    if not isinstance(part, ToolCall) or not is_poisoned(part.arguments):
+        return part
+    status: Literal["malformed", "truncated"] = (
+        "malformed" if is_poisoned_as_malformed(part.arguments) else "truncated"
+    )
+    return BrokenCall(part.id, part.name, remove_poison(part.arguments), status, "", "content")
+
+
 @dataclass(frozen=True)
 class Case:
     """Events without Finish, and the client's expected result."""
@@ -108,13 +130,7 @@ class Case:
 
     @property
     def message(self) -> Message:
-        return Message(
-            reasoning=self.joined("reasoning") or None,
-            content=self.joined("content") or None,
-            tool_calls=tuple(part for part in self.parts if isinstance(part, ToolCall)),
-            finish_reason=self.reason,
-            parts=self.parts,
-        )
+        return Message(parts=[as_received(part) for part in self.parts], finish_reason=self.reason)
 
     @property
     def broken(self) -> bool:
@@ -326,22 +342,37 @@ def test_choices_are_independent() -> None:
         reader = ChatStreamDecoder(index=index)
         for chunk in chunks:
             reader.feed(chunk)
-        assert (reader.message().content, reader.message().finish_reason) == (text, reason)
+        assert (reader.finish().content, reader.finish().finish_reason) == (text, reason)
     completion = openai_completion(chunks)
     assert [choice.message.content for choice in completion.choices] == ["a", "b"]
 
 
-def test_usage_comes_last_and_only_on_request() -> None:
+def test_usage_comes_last_and_is_sent_if_it_is_passed() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    for include in (False, True):
+    for include in (False, True, None):
         stream = wire(include_usage=include)
         assert len(stream.feed([], usage=usage)) == 1
         *_, last = stream.feed([Finish("stop", 0)])
         counts = Usage.from_mapping(usage).to_chat()
         assert usage.items() <= counts.items()
-        assert (last["choices"] == []) is include
-        assert last.get("usage") == (counts if include else None)
+        assert (last["choices"] == []) is (include is not False)
+        assert last.get("usage") == (None if include is False else counts)
         assert stream.feed([], usage=usage) == []
+
+
+def test_chunks_without_usage_have_null_only_on_request() -> None:
+    for include in (False, True, None):
+        stream = wire(include_usage=include)
+        chunks = stream.feed([content("a"), Finish("stop", 0)])
+        assert all(chunk["choices"] for chunk in chunks), "no usage was passed"
+        assert {"usage" in chunk for chunk in chunks} == {include is True}
+
+
+def test_usage_in_sse_comes_before_done() -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2}
+    *_, last, done = wire().sse([Finish("stop", 0)], usage=usage).split("\n\n")[:-1]
+    assert done == "data: [DONE]"
+    assert json.loads(last.removeprefix("data: "))["usage"]["total_tokens"] == 3
 
 
 def test_usage_may_follow_the_last_choice() -> None:
@@ -450,7 +481,7 @@ def reconstruct(chunks: Iterable[Chunk]) -> Message:
         assert not reader.finished
         reader.feed(chunk)
     assert reader.finished
-    return reader.message()
+    return reader.finish()
 
 
 @cases
@@ -556,6 +587,7 @@ def outputs(draw: st.DrawFn) -> Case:
         else part
         for part in message.parts
     ]
+    assert message.finish_reason is not None
     return Case(events, tuple(parts), message.finish_reason, reason)
 
 

@@ -55,7 +55,7 @@ def decoded(chunks: Sequence[dict[str, Any]]) -> tuple[Any, ...]:
     decoder = ChatStreamDecoder()
     for one in chunks:
         decoder.feed(one)
-    message = decoder.message()
+    message = decoder.finish()
     calls = [(call.name, call.arguments) for call in message.tool_calls]
     return message.reasoning, message.content, calls, message.finish_reason
 

@@ -54,7 +54,7 @@ def finish_reasons(
     for events in portions:
         tidy.feed(events)
         fold.feed(events)
-    message = fold.message()
+    message = fold.message
     chat = encode_all(ChatStream(parser, options=options), portions)
     whole: Any = ChatStream(parser, options=options).response(message)
     sent = encode_all(MessagesStream(parser, options=options), portions)
@@ -65,12 +65,14 @@ def finish_reasons(
     by_wire = {
         "chat": chat[-1]["choices"][0]["finish_reason"],
         "chat, whole": whole["choices"][0]["finish_reason"],
-        "a client of chat": client.message().finish_reason,
+        "a client of chat": str(client.finish().finish_reason),
         "messages": FROM_MESSAGES[delta["stop_reason"]],
     }
     if not malformed(message):
         messages: Any = MessagesStream(parser, options=options).response(message)
         by_wire["messages, whole"] = FROM_MESSAGES[messages["stop_reason"]]
+    assert fold.finish_reason is not None
+    assert message.finish_reason is not None
     return {tidy.finish_reason, fold.finish_reason, message.finish_reason}, by_wire
 
 

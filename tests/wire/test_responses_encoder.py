@@ -165,6 +165,16 @@ def test_response_equals_the_last_event() -> None:
     assert whole["temperature"] == 0.5
 
 
+def test_response_after_streaming_equals_the_streamed_one() -> None:
+    stream = wire(model="m")
+    streamed = last_response(stream.feed(ALL))
+    message = Parser("hermes").message(ALL)
+    assert stream.response(message) == streamed
+    assert stream.response(message) == streamed
+    with pytest.raises(UsageError):
+        stream.feed([content_event("x")])
+
+
 def _without_ids(response: Chunk) -> dict[str, Any]:
     copy: dict[str, Any] = json.loads(json.dumps(response))
     for one in (copy, *copy["output"]):

@@ -29,7 +29,7 @@ def test_sample_is_read_and_written_back(dialect: Dialect, text: str, arguments:
     """Parsing a sample and rendering the message returns the sample."""
     message = parse(text, dialect, tools=TOOLS if dialect is MAGPIE else None)
     assert [call.arguments for call in message.tool_calls] == [arguments]
-    assert render(dialect, message) == text
+    assert render(message, dialect) == text
 
 
 @pytest.mark.parametrize(("dialect", "text", "arguments"), SAMPLES.values(), ids=list(SAMPLES))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..dialects._control_token_pattern import CONTROL_TOKEN
-from ..dialects._list_templates_and_markers import turn_markers
+from ..dialects.list_templates_and_markers import turn_markers
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Text
 from ..policies import DEFAULTS

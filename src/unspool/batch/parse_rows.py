@@ -360,6 +360,8 @@ def parse_tools(text: str) -> ToolList:
     """Parse tools from JSON text: a list of tools, or a request that has the field ``tools``."""
     try:
         value = json.loads(text)
+        if isinstance(value, str):  # the tools are JSON text in a row of JSON
+            value = json.loads(value)
     except (ValueError, RecursionError) as error:
         raise RowError(f"the tools are not JSON: {error}") from error
     if isinstance(value, dict):

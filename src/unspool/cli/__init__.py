@@ -20,7 +20,7 @@ from . import batch as batch_command
 from . import conformance as conformance_command
 from . import models
 from . import parse as parse_command
-from .help import CommandParser, describe, front_page
+from .help_and_error_messages import CommandParser, describe, front_page
 from .output import visible_output
 
 

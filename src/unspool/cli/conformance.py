@@ -141,7 +141,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     """Merge the results of several runs into one report."""
-    from ..conformance.result_format import merge_results
+    from ..conformance.result_file_format import merge_results
 
     if not (options.html or options.json):
         raise UsageError("no output was requested: pass --html or --json")

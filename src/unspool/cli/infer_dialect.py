@@ -10,7 +10,7 @@ from pathlib import Path
 from .. import dialects
 from ..errors import UsageError
 from ..models import InferredDialect
-from .help import CommandParser
+from .help_and_error_messages import CommandParser
 from .output import to_json
 from .parse import read_tools
 
@@ -71,6 +71,7 @@ def _page(found: InferredDialect) -> Iterator[str]:
     yield f"# The dialect explains {explained} of {len(found.proofs)} outputs:"
     for proof in found.proofs:
         yield f"# line {proof.line}: {_in_one_line(str(proof))}"
+    yield "# To register the dialect, add request=...: outputs do not show how the model takes requests."
     if found.same_as:
         names_of_same = ", ".join(found.same_as)
         yield f"# These registered dialects parse all outputs to the same messages: {names_of_same}"

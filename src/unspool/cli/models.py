@@ -13,11 +13,12 @@ from .._core.terminal_escaping import visible
 from ..dialects import Dialect, list_dialects
 from ..errors import UnknownDialect
 from . import infer_dialect
-from .help import CommandParser
+from .help_and_error_messages import CommandParser
 from .output import print_page, print_rows, terminal, to_json
 
 _SOURCE = (
-    "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, or - for stdin"
+    "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, "
+    "a running server's URL, or - for stdin"
 )
 
 

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if options.events:
         _print_events(events)
     builder.feed(events)
-    message = builder.message()
+    message = builder.message
     if not options.events:
         print(to_json(_flat(message), indent=2))
     return 0

@@ -30,18 +30,35 @@ if TYPE_CHECKING:
         json_schema,
     )
     from .external_program import Program
-    from .parser_interface import InProcess, Request, Session, Unsupported, unspool_adapter
-    from .runner import run_suite
-    from .scenarios import cases
+    from .parser_interface import (
+        Adapter,
+        Identity,
+        InProcess,
+        ParserFailed,
+        Reply,
+        Request,
+        Session,
+        Unsupported,
+        unspool_adapter,
+    )
+    from .runner import CaseResult, Report, run_suite
+    from .scenarios import Inapplicable, cases
 
 __all__ = [
+    "Adapter",
     "CallReference",
+    "CaseResult",
     "DeltaMessage",
     "DeltaToolCall",
     "ExtractedToolCallInformation",
     "FunctionCall",
+    "Identity",
     "InProcess",
+    "Inapplicable",
+    "ParserFailed",
     "Program",
+    "Reply",
+    "Report",
     "Request",
     "Run",
     "Session",
@@ -57,9 +74,19 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "parser_interface": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
-    "runner": ("run_suite",),
-    "scenarios": ("cases",),
+    "parser_interface": (
+        "Adapter",
+        "Identity",
+        "InProcess",
+        "ParserFailed",
+        "Reply",
+        "Request",
+        "Session",
+        "Unsupported",
+        "unspool_adapter",
+    ),
+    "runner": ("CaseResult", "Report", "run_suite"),
+    "scenarios": ("Inapplicable", "cases"),
     "external_program": ("Program",),
 }
 """Public names, keyed by module. Public names that are not listed here are in ``case_format``."""

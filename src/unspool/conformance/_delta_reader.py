@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..message import Message, TextPart
-from ..wire import ChatStreamDecoder
+from ..message import BrokenCall, Message, TextPart
+from ..wire import ChatStreamDecoder, make_poison
 from .case_format import (
     CallReference,
     DeltaMessage,
@@ -59,7 +59,7 @@ def decode_stream(deltas: Iterable[DeltaMessage | None], finish_reason: str | No
         opened.update(call.index for call in delta.tool_calls)
         positions.append(StreamPosition(content, reasoning, len(opened)))
     client.feed({"delta": {}, "finish_reason": finish_reason or ("tool_calls" if opened else "stop")})
-    return DecodedStream(_to_message(client.message(), finish_reason), tuple(positions))
+    return DecodedStream(_to_message(client.finish(), finish_reason), tuple(positions))
 
 
 def _to_chunk(delta: DeltaMessage, opened: set[int]) -> Json:
@@ -95,7 +95,8 @@ def _to_message(message: Message, finish_reason: str | None) -> ExtractedToolCal
             order.append(TextSegment(part.channel, part.text))
         else:
             order.append(CallReference(len(calls)))
-            calls.append(ToolCall(FunctionCall(part.name, part.arguments), part.id))
+            poison = make_poison(part.arguments, part.status) if isinstance(part, BrokenCall) else ""
+            calls.append(ToolCall(FunctionCall(part.name, part.arguments + poison), part.id))
     return ExtractedToolCallInformation(
         bool(calls), tuple(calls), message.content, message.reasoning, finish_reason, tuple(order)
     )

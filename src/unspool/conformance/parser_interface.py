@@ -214,7 +214,7 @@ class UnspoolSession:
         deltas = self._deltas(self._parser.finish(reason))
         if self._builder is None:
             return deltas
-        message = self._builder.message()
+        message = self._builder.message
         self.finish_reason = message.finish_reason
         payload = message.to_chat(broken="poison")
         calls = payload.get("tool_calls") or []

@@ -39,7 +39,7 @@ EVERY: Final = "*"
 
 
 def html_report(results: Mapping[str, Any]) -> str:
-    """Return the HTML page for results in the format that ``result_format.py`` documents."""
+    """Return the HTML page for results in the format that ``result_file_format.py`` documents."""
     board = _Board(results)
     script, style = (_HERE.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css"))
     return Template(_HERE.joinpath("report.html").read_text("utf-8")).substitute(

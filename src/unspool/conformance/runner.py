@@ -1,6 +1,6 @@
 """Runner that tests a parser with every case and every chunking.
 
-``result_format.py`` documents the format of the results.
+``result_file_format.py`` documents the format of the results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._known_differences_of_unspool import RULINGS
 from ._shrink import shrink
 from .case_format import Json, Run, TestCase
 from .parser_interface import Adapter, ParserFailed, Unsupported
-from .result_format import FORMAT, abbreviate, abbreviate_list
+from .result_file_format import FORMAT, abbreviate, abbreviate_list
 from .scenarios import GROUPS, Inapplicable, cases
 
 BATCH: Final = "batch"
@@ -235,7 +235,7 @@ def _shorten(text: str) -> str:
 
 
 def to_json(reports: Sequence[Report]) -> Json:
-    """Convert the results of one or more parsers to the format that ``result_format.py`` documents."""
+    """Convert the results of one or more parsers to the format that ``result_file_format.py`` documents."""
     named = dict.fromkeys(result.case.dialect for report in reports for result in report.results)
     entries = [entry for report in reports for entry in _entries(report)]
     keys = {entry["case"] for entry in entries}
@@ -263,7 +263,7 @@ def to_json(reports: Sequence[Report]) -> Json:
 
 
 def _samples(report: Report) -> dict[tuple[str, str], CaseResult]:
-    """Return the first passed case of each cell (see ``result_format.py``)."""
+    """Return the first passed case of each cell (see ``result_file_format.py``)."""
     cases_by_key: dict[tuple[str, str], CaseResult] = {}
     for result in report.results:
         if result.status == "passed":

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         ThinkingHabits,
     )
     from ._id_format import OPENAI_ID, IdFormat
-    from ._list_templates_and_markers import dialect_texts
     from ._placed_templates import Opener, Section, Wrapper
     from ._registry import (
         built_in_dialects,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
         register,
         role_markers,
     )
+    from .list_templates_and_markers import dialect_texts
 
 __all__ = [
     "BOOLEANS",
@@ -126,7 +126,7 @@ _LATER = {
     "dialect_from_json": "._dialect_json",
     "dialect_schema": "._dialect_json",
     "dialect_to_json": "._dialect_json",
-    "dialect_texts": "._list_templates_and_markers",
+    "dialect_texts": ".list_templates_and_markers",
     "IdFormat": "._id_format",
     "OPENAI_ID": "._id_format",
     "built_in_dialects": "._registry",

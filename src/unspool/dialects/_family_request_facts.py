@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from ..errors import SpecError
-from ._field_types import check_fields
+from ._check_field_types import check_fields
 
 Default: TypeAlias = Literal["on", "off", "model", "always"]
 AfterTool: TypeAlias = Literal["same", "nothing"]

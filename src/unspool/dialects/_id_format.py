@@ -11,7 +11,7 @@ from hashlib import shake_128
 from typing import Final
 
 from ..errors import SpecError
-from ._field_types import check_fields
+from ._check_field_types import check_fields
 
 _MAX_LENGTH: Final = 256
 _ALPHANUMERIC: Final = (string.ascii_letters + string.digits).encode()

@@ -1,6 +1,6 @@
 """Validation of dialect declarations.
 
-The types of all fields are checked against their annotations (``_field_types.py``).  The checks in this
+The types of all fields are checked against their annotations (``_check_field_types.py``).  The checks in this
 module are those that a type cannot express.  Every error message has four parts: the place, such as
 ``section[1]``, the value, the reason why the value is wrong, and the correction.
 """
@@ -12,10 +12,10 @@ import re
 from typing import TYPE_CHECKING, Final, NoReturn, get_args
 
 from ..errors import SpecError
+from ._check_field_types import find_fault, short
 from ._control_token_pattern import is_control_token
 from ._declaration import Dialect, Envelope, Frame, Habits, Notation, Route, Writing
 from ._family_request_facts import RequestFacts
-from ._field_types import find_fault, short
 from ._placed_templates import Section, Wrapper
 from .parse_templates import (
     PAYLOADS,

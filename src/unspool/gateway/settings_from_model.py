@@ -35,6 +35,7 @@ _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "sglang": ("sglang", "SGLang"),
     "llamacpp": ("llamacpp", "llama.cpp"),
     "ollama": ("ollama", "Ollama"),
+    "unspool": ("openai", "another unspool gateway"),
     "openai": ("openai", "an unknown engine"),
 }
 """For each detected engine: its name in the settings, and its name in notes to the user."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..dialects import Dialect, find
-from ..dialects._list_templates_and_markers import with_spaced_templates
+from ..dialects.list_templates_and_markers import with_spaced_templates
 from ..errors import UsageError
 from ._dialect_grammar import FramedGrammarBuilder, GrammarBuilder, Start
 from ._gbnf import to_gbnf

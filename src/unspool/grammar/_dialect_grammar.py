@@ -22,8 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from ..dialects import OPENAI_ID, is_control_token
-from ..dialects._placed_templates import Wrapper
+from ..dialects import OPENAI_ID, Wrapper, is_control_token
 from ..dialects.parse_templates import (
     Attributes,
     Piece,

@@ -9,7 +9,7 @@ from typing import Final
 
 from .._core.compiler.match_program_types import PUNCTUATION
 from ..dialects import CONTROL_TOKEN, Dialect, find
-from ..dialects._list_templates_and_markers import dialect_literals, turn_markers
+from ..dialects.list_templates_and_markers import dialect_literals, turn_markers
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 

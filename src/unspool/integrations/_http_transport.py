@@ -130,6 +130,8 @@ class BaseRepairingTransport(Generic[Wrapped]):
         headers = response.headers.copy()
         for name in ("content-length", "content-encoding", "transfer-encoding"):
             headers.pop(name, None)
+        if status != 200:
+            headers["x-should-retry"] = "false"  # the SDKs would ask the model again, up to three times
         return self._library.Response(status, headers=headers, extensions=response.extensions, **body)
 
 

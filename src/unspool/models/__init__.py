@@ -10,17 +10,21 @@ if TYPE_CHECKING:
     from .detection.detect_dialect import detect, detect_model, detect_server
     from .detection.result import Detection, Reasoning
     from .doctor.diagnose import diagnose
+    from .doctor.report import Diagnosis
     from .inference.infer_from_outputs import InferredDialect, infer_dialect
     from .inference.proof import OutputProof
     from .sources import Source, find_source, read_source
+    from .sources.source import Vocabulary
 
 __all__ = [
     "Detection",
+    "Diagnosis",
     "ExportError",
     "InferredDialect",
     "OutputProof",
     "Reasoning",
     "Source",
+    "Vocabulary",
     "detect",
     "detect_model",
     "detect_server",
@@ -42,12 +46,14 @@ _LATER = {
     "Detection": ".detection.result",
     "Reasoning": ".detection.result",
     "diagnose": ".doctor.diagnose",
+    "Diagnosis": ".doctor.report",
     "InferredDialect": ".inference.infer_from_outputs",
     "infer_dialect": ".inference.infer_from_outputs",
     "OutputProof": ".inference.proof",
     "Source": ".sources",
     "find_source": ".sources",
     "read_source": ".sources",
+    "Vocabulary": ".sources.source",
 }
 """Mapping from each public name to its module; the module is imported when the name is first used."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from .._core.token_ids.tokenizer_adapters import Tokenizer, as_tokenizer, unwrap_tokenizer
 from ..dialects import Dialect, Section, Wrapper
-from ..dialects._list_templates_and_markers import header_literals
+from ..dialects.list_templates_and_markers import header_literals
 from ..dialects.parse_templates import literals, parse_template
 
 if TYPE_CHECKING:

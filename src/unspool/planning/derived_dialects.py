@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ..dialects import Dialect, Family, Habits, Names, Prompt, Section, Wrapper, Writing, get_dialect
-from ..dialects._list_templates_and_markers import turn_markers
+from ..dialects.list_templates_and_markers import turn_markers
 from ..dialects.parse_templates import escaped, text_around
 
 

@@ -156,7 +156,7 @@ class _Playback:
 
     def _message(self) -> Message | None:
         try:
-            return None if self._error is not None else self._builder.message()
+            return None if self._error is not None else self._builder.message
         except MalformedOutput as error:
             self._error = error
             return None

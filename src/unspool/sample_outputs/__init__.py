@@ -100,7 +100,7 @@ def _rendered_sample(dialect: Dialect) -> SampleOutput:
         replace(STANDARD, reasoning=None, tool_calls=()),
     ):
         try:
-            output = render(dialect, message)
+            output = render(message, dialect)
         except UnspoolError:
             continue
         return SampleOutput(dialect, output, "The standard message in the markup of this dialect.")

@@ -19,6 +19,7 @@ from ._jinja_environment import RenderMode
 from ._normalise_history import MALFORMED_KEY, normalise_history
 from ._render_pool import NoRenderer, isolated_renderer
 from ._turn_openers_by_role import turn_openers
+from .prefix_stability import Difference
 
 __all__ = [
     "MALFORMED_KEY",
@@ -27,6 +28,7 @@ __all__ = [
     "ChatTemplate",
     "ChatTemplateError",
     "ChatTemplateLimit",
+    "Difference",
     "NoRenderer",
     "RenderMode",
     "TemplateCapabilities",

@@ -169,7 +169,8 @@ class ChatTemplate:
                 raise UsageError("this is the text of a template: pass it to ChatTemplate() itself")
             if is_url(name):
                 raise UsageError(
-                    f"{name} is not a file: pass unspool.models.find_source({name!r}) to ask this server"
+                    f"{name} is a URL, not a file: to load a server's template, pass "
+                    f"unspool.models.find_source({name!r})"
                 )
             if name == "-":
                 raise UsageError("- is not a file: pass a path, or the name of a downloaded model")

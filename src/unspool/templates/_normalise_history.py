@@ -112,7 +112,7 @@ def _assistant(
     if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
         # The round-trip check would reject some messages, but the model must see all of its earlier output.
-        content = render(dialect, _as_message(inline, content, calls), check=False)
+        content = render(_as_message(inline, content, calls), dialect, check=False)
     elif calls:
         message["tool_calls"] = calls
         if reasoning and content and isinstance(content, str) and not capabilities.content_with_reasoning:

@@ -42,10 +42,10 @@ from random import Random
 
 from ..dialects import Dialect, find
 from ._every_policy_has_effect_law import EFFECTS, assert_policy
-from ._grammar_law import assert_grammar
-from ._labelled_pieces import RenderedPiece, render_pieces
+from ._grammar_can_be_built_law import assert_grammar
 from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
+    Feed,
     ModelOutput,
     ParseRun,
     as_model_output,
@@ -69,11 +69,13 @@ from ._parsing_laws import (
     assert_tiles,
 )
 from ._quoted_prompt_laws import assert_continuations, assert_quotations
+from ._render_labelled_pieces import RenderedPiece, render_pieces
 from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis
 from ._streamed_equals_whole_law import assert_wires
 
 __all__ = [
     "POLICIES",
+    "Feed",
     "HostileText",
     "ModelOutput",
     "ParseRun",

@@ -39,7 +39,7 @@ class SampleCall:
 
     def write(self, *parts: Part) -> str:
         """Return the rendering of a message with these parts, by default only the sample call."""
-        return render(self.spec, Message(parts=parts or (self.call(),)), check=False)
+        return render(Message(parts=parts or (self.call(),)), self.spec, check=False)
 
     def tools(self, **types: str) -> ToolList:
         """Return tools that declare the called function, with parameters of these types."""
@@ -301,7 +301,7 @@ def _render_with_id(sample: SampleCall) -> str:
     with_id = [template for template in spec.call if "{id}" in template or "{envelope}" in template]
     envelope = replace(spec.envelope, order=("id", "name", "args"))
     spec = replace(spec, call=(*with_id, *spec.call), envelope=envelope)
-    text = render(spec, Message(tool_calls=(sample.call(),)), check=False)
+    text = render(Message(tool_calls=(sample.call(),)), spec, check=False)
     return text.replace(spec.id_format.new(sample.name, 0), sample.id)
 
 

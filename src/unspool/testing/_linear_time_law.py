@@ -147,7 +147,7 @@ class HostileText:
                     raise AssertionError(
                         f"{self}: {parser.pending} characters are pending, but max_pending is {max_pending}"
                     )
-            builder.message()
+            _ = builder.message
         return events
 
     def _parse_in_chunks(
@@ -204,7 +204,7 @@ def _states(spec: Dialect) -> dict[str, str]:
     found: dict[str, str] = {"start": ""}
     for message in _MESSAGES:
         try:
-            text = render(spec, message, check=False)
+            text = render(message, spec, check=False)
         except UsageError:
             continue
         parser = Parser(spec, tools=EXAMPLE_TOOLS)
@@ -242,7 +242,7 @@ def _units(spec: Dialect) -> list[str]:
     rendered = []
     for message in _MESSAGES:
         with suppress(UsageError):
-            rendered.append(render(spec, message, check=False))
+            rendered.append(render(message, spec, check=False))
     prefixes = [
         prefix for state, prefix in states(spec).items() if state not in ("start", "content", "reasoning")
     ]

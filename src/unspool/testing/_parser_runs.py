@@ -10,7 +10,7 @@ from random import Random
 from typing import Final, NoReturn
 
 from ..dialects import Dialect, find
-from ..dialects._list_templates_and_markers import dialect_literals
+from ..dialects.list_templates_and_markers import dialect_literals
 from ..errors import MalformedOutput
 from ..events import CallStart, Diagnostic, Event, FinishReason, normalise
 from ..message import Message, Part, TextPart
@@ -120,7 +120,7 @@ def run_parser(
     try:
         for batch in batches:
             builder.feed(batch)
-        message = builder.message()
+        message = builder.message
     except MalformedOutput:
         if "error" not in astuple(parser.policies):
             raise

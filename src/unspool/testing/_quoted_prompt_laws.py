@@ -8,7 +8,7 @@ from itertools import cycle, product
 from typing import Any, Final
 
 from ..dialects import Dialect, facts_of, find
-from ..dialects._list_templates_and_markers import turn_markers
+from ..dialects.list_templates_and_markers import turn_markers
 from ..dialects.parse_templates import parse_template, split_at
 from ..events import CallStart
 from ..policies import PRESETS, Policies, policy_choices

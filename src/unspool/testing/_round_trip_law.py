@@ -49,7 +49,7 @@ def assert_round_trip(
     """
     spec = find(dialect)
     message, tools = (sample.message, sample.tools) if isinstance(sample, SampleMessage) else (sample, tools)
-    text = render(spec, message, check=False)
+    text = render(message, spec, check=False)
     if _has_call_start_in_value(spec, message):
         return text
     got = parse(text, spec, tools=tools)
@@ -79,7 +79,7 @@ def assert_round_trip(
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
     # ``render`` checks the round trip, too.
-    return render(spec, message)
+    return render(message, spec)
 
 
 def _has_call_start_in_value(spec: Dialect, message: Message) -> bool:

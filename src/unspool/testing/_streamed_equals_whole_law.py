@@ -89,7 +89,7 @@ def _assert_wire(
     except ProtocolError as error:
         raise make_error(str(error)) from error
     try:
-        message = None if failed else builder.message()
+        message = None if failed else builder.message
         whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
@@ -157,9 +157,8 @@ def _chat_stream(chunks: Sequence[Chunk]) -> Received:
         if "error" in chunk:
             return _ERROR
         client.feed(chunk)
-    message = client.message()
-    calls = tuple((call.name, call.arguments) for call in message.tool_calls)
-    return Received(message.content or "", message.reasoning or "", calls, message.finish_reason)
+    sent = client.finish().to_chat(broken="poison")
+    return _chat_whole({"choices": [{"message": sent, "finish_reason": client.message.finish_reason}]})
 
 
 def _chat_whole(response: Any) -> Received:

@@ -9,7 +9,7 @@ from .._core.token_ids.tokenizer_adapters import AnyTokenizer, Tokenizer
 from ..templates import turn_openers
 from ._decode_ids import as_tokenizer, decode
 from ._label_conversation import Conversation, Turn, conversation
-from ._label_tokens import CallSpan, Ids, Reading, TokenDiagnostic, as_ids, label_tokens, mask
+from ._label_tokens import Array, CallSpan, Ids, Reading, TokenDiagnostic, as_ids, label_tokens, mask
 from ._next_prompt import Extension, extend
 from ._reasoning_tokens import ReasoningCounter, ReasoningIds
 from ._show_labels import pieces, to_ansi, to_html
@@ -17,6 +17,7 @@ from ._show_labels import pieces, to_ansi, to_html
 __all__ = [
     "LABEL_MASK",
     "AnyTokenizer",
+    "Array",
     "CallSpan",
     "Conversation",
     "Extension",

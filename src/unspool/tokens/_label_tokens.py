@@ -21,13 +21,13 @@ Span = tuple[int, int]
 
 
 @runtime_checkable
-class _Array(Protocol):
+class Array(Protocol):
     """NumPy array or PyTorch tensor."""
 
     def tolist(self) -> object: ...
 
 
-Ids = Sequence[int] | Iterable[int] | _Array
+Ids = Sequence[int] | Iterable[int] | Array
 """Token ids in an iterable such as a list, a NumPy array or a PyTorch tensor."""
 
 
@@ -166,6 +166,7 @@ def label_tokens(
     *,
     tokenizer: AnyTokenizer,
     tools: ToolList | None = None,
+    prompt: str | Ids | None = None,
     prompt_ids: Ids | None = None,
     finish_reason: FinishReason | None = None,
     policies: PolicyChoice | None = None,
@@ -175,16 +176,22 @@ def label_tokens(
     """Parse an output, and return the message, the events and a label for each token.
 
     :param ids: the sampled ids, with or without padding at the end.
-    :param prompt_ids: the prompt, or its end, which determines whether the output begins inside reasoning.
+    :param prompt: the prompt, or its end, as text or ids.  It determines whether the output begins inside
+        reasoning.
+    :param prompt_ids: the prompt as ids, instead of ``prompt``.
     :param pad: the id of the padding token; negative ids are also padding.
 
     The other parameters have the same meaning as in :class:`~unspool.Parser`.
     """
     sampled = as_ids(ids)
+    if prompt is not None and prompt_ids is not None:
+        raise UsageError("pass either prompt= or prompt_ids=, not both")
+    if prompt is None:
+        prompt = prompt_ids
     parser = Parser(
         dialect,
         tools=tools,
-        prompt=None if prompt_ids is None else as_ids(prompt_ids),
+        prompt=prompt if prompt is None or isinstance(prompt, str) else as_ids(prompt),
         tokenizer=tokenizer,
         policies=policies,
         new_id=new_id,
@@ -199,7 +206,7 @@ def label_tokens(
     shown = fold.feed(events)
     labels = labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
-    return Reading(fold.message(), labels, events, widths)
+    return Reading(fold.message, labels, events, widths)
 
 
 def end_ids(dialect: Dialect, tokenizer: AnyTokenizer) -> frozenset[int]:
@@ -213,7 +220,7 @@ def as_ids(ids: Ids) -> list[int]:
     """Convert ids to a list of integers."""
     if isinstance(ids, list):
         return ids
-    found = ids.tolist() if isinstance(ids, _Array) else list(ids)
+    found = ids.tolist() if isinstance(ids, Array) else list(ids)
     if not isinstance(found, list) or (found and not isinstance(found[0], int)):
         raise UsageError("ids must be a flat sequence of integers: pass the rows of a batch one by one")
     return found

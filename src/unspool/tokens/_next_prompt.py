@@ -98,7 +98,11 @@ def extend(
     ids = as_ids(previous_ids)
     new = as_chat(new_messages)
     if not ids or not new:
-        raise UsageError(f"{'previous_ids' if new else 'new_messages'} is empty: there is nothing to extend")
+        raise UsageError(
+            "new_messages is empty: pass at least one message"
+            if not new
+            else "previous_ids is empty: pass the ids of the conversation so far"
+        )
     if any(message.get("role") == "assistant" for message in new):
         return Extension(
             None, why="new_messages contains a turn of the model, but its output is already in previous_ids."

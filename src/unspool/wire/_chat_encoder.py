@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from .._core.conversions.chat import message_to_chat
+from .._core.conversions.chat import message_to_chat, reason_of
 from ..dialects import IdFormat
 from ..errors import MalformedOutput
 from ..events import (
@@ -67,8 +67,14 @@ class ChatStream(StreamEncoder):
         id: str | None = None,
         created: int | None = None,
         index: int = 0,
-        include_usage: bool = False,
+        include_usage: bool | None = None,
     ) -> None:
+        """Create an encoder.
+
+        :param include_usage: whether the stream ends with a chunk of token counts.  None, the default, sends
+            this chunk if ``usage`` is passed to ``feed`` or ``sse``.  True also adds ``"usage": null`` to
+            all other chunks, as OpenAI does for requests with ``stream_options.include_usage``.
+        """
         super().__init__(parser, model, options)
         self.id = id or _COMPLETION_ID.new("", 0)
         """Id of the completion, equal in all chunks."""
@@ -77,7 +83,7 @@ class ChatStream(StreamEncoder):
         self.index = index
         """Index of the choice."""
         self.include_usage = include_usage
-        """True if the client asked for a usage chunk."""
+        """Whether to send the chunk of token counts; None to send it if there are counts."""
         self._parser = parser
         field = self.options.reasoning_field
         self._reasoning_fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
@@ -99,8 +105,9 @@ class ChatStream(StreamEncoder):
 
         The first call also returns the chunk with the role, even without events.
 
-        :param usage: token counts.  If the client asked for token counts, they are sent in a separate chunk
-            after ``Finish``.  With more than one choice, pass the counts after the last choice has ended.
+        :param usage: token counts.  They are sent in a separate chunk after ``Finish``, unless
+            ``include_usage`` is False.  With more than one choice, pass them only after the last choice has
+            finished.
         """
         self._count(usage)
         chunks: list[Chunk] = []
@@ -173,7 +180,7 @@ class ChatStream(StreamEncoder):
     def _usage_chunk(self) -> list[Chunk]:
         """Return a list with the chunk of token counts if it must be sent now; otherwise an empty list."""
         usage = self.usage
-        if usage is None or self._usage_sent or not (self._finished and self.include_usage):
+        if usage is None or self._usage_sent or not self._finished or self.include_usage is False:
             return []
         self._usage_sent = True
         head = _head(self.id, "chat.completion.chunk", self.created, self.model)
@@ -210,7 +217,7 @@ class ChatStream(StreamEncoder):
         )
         field = self.options.reasoning_field
         body = message_to_chat(message, broken="poison", reasoning_field=field)
-        reason = self._reported(sent.finish_reason(message.finish_reason))
+        reason = self._reported(sent.finish_reason(reason_of(message)))
         return {"index": index, "message": body, "finish_reason": reason}
 
 

@@ -186,7 +186,7 @@ class _Choice:
         delta = read_chat_choice(known, _standard(reason) or "stop", logprobs=_logprobs(choice))
         builder = self._reader.planned.fold()
         builder.feed(self._reader.feed(delta))
-        encoded: Any = self._stream.response(builder.message())["choices"]
+        encoded: Any = self._stream.response(builder.message)["choices"]
         message = encoded[0]["message"]
         for call in message.get("tool_calls", ()):
             call.update(self._call_fields.get(call["id"], {}))

@@ -17,6 +17,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from .._core.conversions.chat import reason_of
+from .._core.conversions.make_broken_arguments_unparsable import RESPONSE_ADVICE
 from .._core.conversions.messages import SIGNATURE, message_to_blocks
 from ..dialects import IdFormat
 from ..errors import MalformedOutput
@@ -141,8 +143,10 @@ class MessagesStream(StreamEncoder):
         """
         self._count(usage)
         out = self._message()
-        out["content"] = message_to_blocks(message, broken="poison", load_arguments=self._load_arguments)
-        out |= self._stop_fields(self._reported(message.finish_reason))
+        out["content"] = message_to_blocks(
+            message, broken="poison", load_arguments=self._load_arguments, advice=RESPONSE_ADVICE
+        )
+        out |= self._stop_fields(self._reported(reason_of(message)))
         out["usage"] = self._usage()
         return out
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from .._core.conversions.chat import reason_of
 from ..events import FinishReason
 from ..parser import Parser
 from ._base_encoder import Chunk
@@ -104,7 +105,7 @@ class MessagesRepair:
             events += parser.finish(_standard(body.get("stop_reason")) if is_last else "stop")
             message = parser.message(events)
             parsed: Any = MessagesStream(parser).response(message)
-            self._record(message.finish_reason)
+            self._record(reason_of(message))
             other = {name: block[name] for name in block.keys() - {"type", "text"}}
             content += [{**one, **other} if one["type"] == "text" else one for one in parsed["content"]]
         out = {**body, "content": content or blocks}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from .._core.conversions.chat import reason_of
 from .._core.conversions.make_broken_arguments_unparsable import load_object, unsendable_call
 from ..errors import MalformedOutput
 from ..events import (
@@ -153,7 +154,7 @@ class OllamaStream(StreamEncoder):
             fields["thinking"] = texts["reasoning"]
         if calls:
             fields["tool_calls"] = calls
-        return self._last_line(fields, self._reported(message.finish_reason))
+        return self._last_line(fields, self._reported(reason_of(message)))
 
     def _call(self, id: str, name: str, arguments: str) -> Chunk:
         value = load_object(name, arguments, self._load_arguments)

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from .._core.conversions.broken_calls import poisoned
+from .._core.conversions.chat import reason_of
 from .._core.conversions.make_broken_arguments_unparsable import unsendable_call
 from .._core.conversions.responses import ITEM_IDS, message_item, output_text, reasoning_item
 from ..dialects import IdFormat
-from ..errors import UsageError
 from ..events import (
     CallArgs,
     CallEnd,
@@ -74,6 +74,7 @@ class ResponsesStream(StreamEncoder):
         :param seal: function that encrypts reasoning for clients, which send it back.
         """
         super().__init__(parser, model, options)
+        self._parser = parser
         self.id = id or _RESPONSE_ID.new("", 0)
         """Id of the response, equal in all events."""
         self.created = int(time.time()) if created is None else created
@@ -127,12 +128,30 @@ class ResponsesStream(StreamEncoder):
     def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed, equal to the one in a stream's last event.
 
+        After a stream of the same message, the ids of the items are those of the stream.
+
         :raises MalformedOutput: if the call of a free-form tool is malformed.
         """
-        if self._started:
-            raise UsageError("this ResponsesStream has already been used; create another one for response()")
-        self._started = True
         self._count(usage)
+        whole = ResponsesStream(
+            self._parser,
+            model=self.model,
+            options=self.options,
+            id=self.id,
+            created=self.created,
+            custom_tools=self._custom,
+            namespaces=self._namespaces,
+            echo=self._echo,
+            seal=self._seal,
+        )
+        whole.usage, whole.logprobs = self.usage, self.take_logprobs()
+        return whole._encode(message, self._items)
+
+    def _encode(self, message: Message, streamed: list[_Item]) -> Chunk:
+        """Return the response for a whole message.
+
+        :param streamed: items that a stream has sent for the same output.
+        """
         unsent: list[Chunk] = []
         for part in message.parts:
             if isinstance(part, TextPart):
@@ -151,7 +170,10 @@ class ResponsesStream(StreamEncoder):
             else:
                 call.add(part.arguments, self, unsent)
                 self._close_item(unsent, "completed")
-        return self._finish(self._reported(self._calls.finish_reason(message.finish_reason)), unsent)
+        for item, sent in zip(self._items, streamed, strict=False):
+            if item.kind == sent.kind:
+                item.id = sent.id
+        return self._finish(self._reported(self._calls.finish_reason(reason_of(message))), unsent)
 
     def _start_call(self, event: CallStart, out: list[Chunk]) -> None:
         self._calls.open_call(event)
@@ -266,9 +288,10 @@ class ResponsesStream(StreamEncoder):
         out.append({"type": kind, "sequence_number": self._sequence, **fields})
         self._sequence += 1
 
-    def emit_for(self, item: _Item, out: list[Chunk], kind: str, **fields: object) -> None:
-        """Emit an event that belongs to an item."""
-        self._emit(out, kind, item_id=item.id, output_index=item.index, **fields)
+
+def _emit_for(stream: ResponsesStream, item: _Item, out: list[Chunk], kind: str, **fields: object) -> None:
+    """Emit an event that belongs to an item."""
+    stream._emit(out, kind, item_id=item.id, output_index=item.index, **fields)  # noqa: SLF001 - the same file
 
 
 class _Item:
@@ -322,25 +345,25 @@ class _ReasoningItem(_Item):
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         part = {"type": "reasoning_text", "text": ""}
-        stream.emit_for(self, out, "response.content_part.added", content_index=0, part=part)
+        _emit_for(stream, self, out, "response.content_part.added", content_index=0, part=part)
         summary = {"type": "summary_text", "text": ""}
-        stream.emit_for(self, out, "response.reasoning_summary_part.added", summary_index=0, part=summary)
+        _emit_for(stream, self, out, "response.reasoning_summary_part.added", summary_index=0, part=summary)
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
-        stream.emit_for(self, out, "response.reasoning_text.delta", content_index=0, delta=text)
-        stream.emit_for(self, out, "response.reasoning_summary_text.delta", summary_index=0, delta=text)
+        _emit_for(stream, self, out, "response.reasoning_text.delta", content_index=0, delta=text)
+        _emit_for(stream, self, out, "response.reasoning_summary_text.delta", summary_index=0, delta=text)
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = "".join(self.text)
         if self._seal is not None:
             self._sealed = {"encrypted_content": self._seal(text)}
-        stream.emit_for(self, out, "response.reasoning_text.done", content_index=0, text=text)
+        _emit_for(stream, self, out, "response.reasoning_text.done", content_index=0, text=text)
         part = {"type": "reasoning_text", "text": text}
-        stream.emit_for(self, out, "response.content_part.done", content_index=0, part=part)
-        stream.emit_for(self, out, "response.reasoning_summary_text.done", summary_index=0, text=text)
+        _emit_for(stream, self, out, "response.content_part.done", content_index=0, part=part)
+        _emit_for(stream, self, out, "response.reasoning_summary_text.done", summary_index=0, text=text)
         summary = {"type": "summary_text", "text": text}
-        stream.emit_for(self, out, "response.reasoning_summary_part.done", summary_index=0, part=summary)
+        _emit_for(stream, self, out, "response.reasoning_summary_part.done", summary_index=0, part=summary)
 
 
 class _MessageItem(_Item):
@@ -358,24 +381,24 @@ class _MessageItem(_Item):
         return message_item(self.id, "".join(self.text), self.status, self.logprobs)
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
-        stream.emit_for(self, out, "response.content_part.added", content_index=0, part=output_text("", []))
+        _emit_for(stream, self, out, "response.content_part.added", content_index=0, part=output_text("", []))
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
         logprobs = stream.take_logprobs()
         self.logprobs += logprobs
-        stream.emit_for(
-            self, out, "response.output_text.delta", content_index=0, delta=text, logprobs=logprobs
+        _emit_for(
+            stream, self, out, "response.output_text.delta", content_index=0, delta=text, logprobs=logprobs
         )
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = "".join(self.text)
         self.logprobs += stream.take_logprobs()
         part = output_text(text, self.logprobs)
-        stream.emit_for(
-            self, out, "response.output_text.done", content_index=0, text=text, logprobs=self.logprobs
+        _emit_for(
+            stream, self, out, "response.output_text.done", content_index=0, text=text, logprobs=self.logprobs
         )
-        stream.emit_for(self, out, "response.content_part.done", content_index=0, part=part)
+        _emit_for(stream, self, out, "response.content_part.done", content_index=0, part=part)
 
 
 class _CallItem(_Item):
@@ -415,23 +438,23 @@ class _CallItem(_Item):
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
         if not self.custom:
-            stream.emit_for(self, out, "response.function_call_arguments.delta", delta=text)
+            _emit_for(stream, self, out, "response.function_call_arguments.delta", delta=text)
             return
         delta = self.input_reader.feed(text)
         if delta:
             self.sent.append(delta)
-            stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=delta)
+            _emit_for(stream, self, out, "response.custom_tool_call_input.delta", delta=delta)
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = self._arguments()
         if self.custom:
             rest = text.removeprefix("".join(self.sent))
             if rest:
-                stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=rest)
-            stream.emit_for(self, out, "response.custom_tool_call_input.done", input=text)
+                _emit_for(stream, self, out, "response.custom_tool_call_input.delta", delta=rest)
+            _emit_for(stream, self, out, "response.custom_tool_call_input.done", input=text)
         else:
-            stream.emit_for(
-                self, out, "response.function_call_arguments.done", arguments=text, name=self.name
+            _emit_for(
+                stream, self, out, "response.function_call_arguments.done", arguments=text, name=self.name
             )
 
 

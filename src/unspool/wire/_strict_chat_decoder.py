@@ -13,10 +13,11 @@ import json
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeGuard, get_args
 
+from .._core.conversions.broken_calls import call_from
 from .._core.conversions.make_broken_arguments_unparsable import is_poisoned
 from ..errors import ProtocolError
 from ..events import Channel, FinishReason
-from ..message import Message, Part, TextPart, ToolCall
+from ..message import BrokenCall, Message, Part, TextPart
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
@@ -71,7 +72,7 @@ class ChatStreamDecoder:
     >>> stream.feed({"role": "assistant", "content": ""})
     >>> stream.feed({"content": "Hi"})
     >>> stream.feed({"delta": {}, "finish_reason": "stop"})
-    >>> stream.message().content
+    >>> stream.message.content
     'Hi'
     >>> stream.feed({"content": "!"})
     Traceback (most recent call last):
@@ -101,7 +102,7 @@ class ChatStreamDecoder:
         self._chunk: object = None
         self._started = False
         self._end: int | None = None
-        self._reason: FinishReason = "stop"
+        self._reason: FinishReason | None = None
         self._reasoning_fields = ""
         self._parts: list[_TextRun | _Call] = []
         self._calls: list[_Call] = []
@@ -128,32 +129,36 @@ class ChatStreamDecoder:
         else:
             self._fail("usage" if "usage" in chunk else "choices", "the key 'choices' is missing")
 
+    @property
     def message(self) -> Message:
-        """Return the message after the end of the stream.
+        """Message of the chunks so far.
 
-        :raises ProtocolError: if the stream has no terminal chunk yet.
+        Before the terminal chunk, its ``finish_reason`` is None, and no call is among its ``tool_calls``,
+        because any call may still continue.  Such calls, and calls whose arguments end with poison, are
+        :class:`~unspool.message.BrokenCall` values among its ``parts``.
+        """
+        parts: list[Part] = []
+        for part in self._parts:
+            joined = "".join(part.pieces)
+            if isinstance(part, _TextRun):
+                parts.append(TextPart(part.channel, joined))
+            elif self.finished:
+                parts.append(call_from(part.id, part.name, joined))
+            else:
+                parts.append(BrokenCall(part.id, part.name, joined, "truncated", "", "content"))
+        return Message(parts=parts, finish_reason=self._reason)
+
+    def finish(self) -> Message:
+        """End the stream, and return the whole message.
+
+        :raises ProtocolError: if the stream has no terminal chunk.
         """
         if not self.finished:
             raise ProtocolError(
                 f"the stream breaks rule 'finish': it ended after {self._count + 1} chunks "
                 "without a finish_reason"
             )
-        parts: list[Part] = []
-        texts: dict[Channel, str] = {"content": "", "reasoning": ""}
-        for part in self._parts:
-            joined = "".join(part.pieces)
-            if isinstance(part, _TextRun):
-                parts.append(TextPart(part.channel, joined))
-                texts[part.channel] += joined
-            else:
-                parts.append(ToolCall(part.id, part.name, joined))
-        return Message(
-            reasoning=texts["reasoning"] or None,
-            content=texts["content"] or None,
-            tool_calls=tuple(part for part in parts if isinstance(part, ToolCall)),
-            finish_reason=self._reason,
-            parts=tuple(parts),
-        )
+        return self.message
 
     def _read_chunk(self, chunk: Mapping[str, object]) -> None:
         choices = chunk["choices"]

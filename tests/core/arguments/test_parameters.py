@@ -31,7 +31,7 @@ def call(name: str, **arguments: object) -> Message:
 
 @each_tagged
 def test_call_markup_in_a_value_is_data(dialect: Dialect) -> None:
-    pending = render(dialect, call("note", text="x", more="y")) + "\n" + render(dialect, call("other"))
+    pending = render(call("note", text="x", more="y"), dialect) + "\n" + render(call("other"), dialect)
     for text in (pending, f"Write\n{pending}\nso."):
         message = call("note", text=text, more="z")
         written = assert_round_trip(dialect, message, TOOLS)
@@ -52,7 +52,7 @@ SECTIONED = [
 @pytest.mark.parametrize("gap", ["", "\n"])
 @pytest.mark.parametrize("count", [2, 3])
 def test_doubled_closing_tag_is_noise(dialect: Dialect, gap: str, count: int) -> None:
-    written = render(dialect, call("note", text="x", more="y"))
+    written = render(call("note", text="x", more="y"), dialect)
     head, closer, tail = _around_closer(dialect, written, "y")
     text = head + gap.join([closer] * count) + gap + tail
     run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
@@ -63,9 +63,9 @@ def test_doubled_closing_tag_is_noise(dialect: Dialect, gap: str, count: int) ->
 
 @pytest.mark.parametrize("dialect", TAGGED, ids=lambda dialect: dialect.name)
 def test_closing_tag_after_its_opening_tag_in_a_value_is_data(dialect: Dialect) -> None:
-    written = render(dialect, call("note", text="x", more="y"))
+    written = render(call("note", text="x", more="y"), dialect)
     head, closer, tail = _around_closer(dialect, written, "y")
-    opening = _around_closer(dialect, render(dialect, call("note", text="z")), "z")[0]
+    opening = _around_closer(dialect, render(call("note", text="z"), dialect), "z")[0]
     quoted = opening[opening.index(_opening_literal(dialect)) :]
     text = head + quoted + closer + closer + tail
     run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
@@ -93,7 +93,7 @@ def _openers(dialect: Dialect) -> list[str]:
 
 @pytest.mark.parametrize("dialect", ALL_TAGGED, ids=lambda dialect: dialect.name)
 def test_closing_tag_before_an_opener_without_a_call_is_data(dialect: Dialect) -> None:
-    written = render(dialect, call("note", text="x", more="y"))
+    written = render(call("note", text="x", more="y"), dialect)
     head, closer, tail = _around_closer(dialect, written, "x", "text")
     for opener in _openers(dialect):
         text = f"{head}{closer} {opener} x{closer}{tail}"
@@ -106,7 +106,7 @@ def test_closing_tag_before_an_opener_without_a_call_is_data(dialect: Dialect) -
 
 @pytest.mark.parametrize("dialect", SECTIONED, ids=lambda dialect: dialect.name)
 def test_closing_tags_in_a_value_do_not_end_a_call_that_lacks_a_required_argument(dialect: Dialect) -> None:
-    written = render(dialect, call("note", text="x", more="y"))
+    written = render(call("note", text="x", more="y"), dialect)
     head, closer, tail = _around_closer(dialect, written, "x", "text")
     call_closer = re.split(r"\{\w+\}", dialect.call[0])[-1].strip().partition("\n")[0]
     text = f"{head}{closer}\n{call_closer} x{closer}{tail}"
@@ -121,7 +121,7 @@ def test_closing_tags_in_a_value_do_not_end_a_call_that_lacks_a_required_argumen
 def test_call_that_lacks_a_required_argument_ends_where_it_is_closed(dialect: Dialect) -> None:
     for calls in (1, 2):
         one = call("note", text="x").tool_calls[0]
-        text = render(dialect, Message(tool_calls=(one,) * calls), check=False) + "\nDone."
+        text = render(Message(tool_calls=(one,) * calls), dialect, check=False) + "\nDone."
         run = assert_laws(dialect, ModelOutput(text, REQUIRED), chunkings(text, splits=6, random=1))
         assert run.message is not None
         assert [json.loads(each.arguments) for each in run.message.tool_calls] == [{"text": "x"}] * calls
@@ -132,8 +132,8 @@ def test_call_that_lacks_a_required_argument_ends_where_it_is_closed(dialect: Di
 def test_unclosed_call_in_a_value_ends_with_the_section(dialect: Dialect) -> None:
     if dialect.habits.nested or dialect.frame is not None:
         pytest.skip("nested values have no quoted calls, and a message ends with its section")
-    written = render(dialect, call("note", text="QUOTE"))
-    quoted = render(dialect, call("other", text="QUOTE"))
+    written = render(call("note", text="QUOTE"), dialect)
+    quoted = render(call("other", text="QUOTE"), dialect)
     inner = quoted[quoted.index(_opening_literal_of_call(dialect)) : quoted.index("QUOTE")] + "z"
     text = "\n".join([written.replace("QUOTE", f"A {inner}"), written, written])
     run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
@@ -156,7 +156,7 @@ NESTED = [dialect for dialect in ALL_TAGGED if dialect.habits.nested]
 @pytest.mark.parametrize("dialect", NESTED, ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("value", ["x", ""])
 def test_nested_value_without_closing_tag_ends_at_the_next_parameter(dialect: Dialect, value: str) -> None:
-    written = render(dialect, call("note", text="x", more="y"))
+    written = render(call("note", text="x", more="y"), dialect)
     head, _, tail = _around_closer(dialect, written, "x", "text")
     text = head.removesuffix("x") + value + tail
     run = assert_laws(dialect, ModelOutput(text, TOOLS), chunkings(text, splits=6, random=1))
@@ -242,7 +242,7 @@ def test_envelope_without_its_arguments_is_not_a_complete_call(
 
 def _envelope_text(dialect: Dialect, name: str) -> str:
     ids = "abcdefghi"
-    return render(dialect, Message(tool_calls=(ToolCall(ids, name, '{"text": "x"}'),)), check=False)
+    return render(Message(tool_calls=(ToolCall(ids, name, '{"text": "x"}'),)), dialect, check=False)
 
 
 ENVELOPE = re.compile(r"\{[^{}]*\{[^{}]*\}[^{}]*\}")

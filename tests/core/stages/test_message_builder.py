@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
 import os
 import subprocess
@@ -33,7 +35,7 @@ from unspool import (
 )
 from unspool.dialects import Habits
 from unspool.events import FinishReason, normalise
-from unspool.message import TextPart
+from unspool.message import BrokenCall, TextPart
 from unspool.parser import seeded_ids
 from unspool.testing import ModelOutput, assert_laws, chunkings, comparable, run_parser
 from unspool.testing._every_policy_has_effect_law import SampleCall
@@ -479,7 +481,7 @@ def test_seeded_ids_are_reproducible(name: str) -> None:
     dialect = get_dialect(name)
     call = ToolCall("", dialect.names.fixed or "f", '{"code": "x"}')
     try:
-        text = render(dialect, Message(tool_calls=(call, call)), check=False)
+        text = render(Message(tool_calls=(call, call)), dialect, check=False)
     except UsageError:
         return  # only the message frame is held
     policies = Policies(call_ids="generated")
@@ -699,7 +701,7 @@ def test_adjacent_parts_have_different_channels() -> None:
     for character in "Hello there.":
         fold_.feed(parser.feed(character))
     fold_.feed(parser.finish())
-    assert fold_.message().parts == (TextPart("content", "Hello there."),)
+    assert fold_.message.parts == (TextPart("content", "Hello there."),)
 
 
 # -- one builder for every path
@@ -725,7 +727,7 @@ def test_streamed_message_equals_batch(policies: Policies) -> None:
         portions = parser.fold()
         for event in events:
             portions.feed([event])
-        assert _anonymous(portions.message()) == expected
+        assert _anonymous(portions.message) == expected
         assert _anonymous(parser.message(normalise(events))) == expected
 
 
@@ -733,10 +735,38 @@ def test_message_is_available_at_any_time() -> None:
     parser = Parser("hermes")
     folding = parser.fold()
     folding.feed(parser.feed("Hello"))
-    assert folding.message().content == "Hello"
+    assert folding.message.content == "Hello"
     folding.feed(parser.feed(f" you. {GOOD}"))
-    message = folding.message()
+    message = folding.message
     assert (message.content, calls(message)) == ("Hello you.", [("g", '{"b": 2}')])
+
+
+@pytest.mark.parametrize("policies", [Policies(), Policies(malformed_call="call", truncated_call="call")])
+def test_call_is_no_tool_call_of_the_message_before_it_ends(policies: Policies) -> None:
+    parser = Parser("hermes", policies=policies)
+    builder = parser.fold()
+    for character in GOOD:
+        events = builder.feed(parser.feed(character))
+        message = builder.message
+        assert message.finish_reason is builder.finish_reason is None
+        if any(isinstance(event, CallEnd) for event in events):
+            break
+        assert not message.tool_calls
+        assert all(isinstance(part, BrokenCall) and part.status == "truncated" for part in message.parts)
+        assert not message.to_chat().get("tool_calls")
+    assert calls(message) == [("g", '{"b": 2}')]
+    builder.feed(parser.finish())
+    assert builder.message.finish_reason == builder.finish_reason == "tool_calls"
+
+
+def test_message_so_far_survives_json_and_copies() -> None:
+    parser = Parser("hermes")
+    message = parser.message(parser.feed(f"Hi. {GOOD[:-20]}"))
+    assert message.finish_reason is None
+    assert "finish_reason=None" in repr(message)
+    assert Message.from_dict(json.loads(json.dumps(message.to_dict()))) == message
+    assert copy.copy(message) == message
+    assert dataclasses.replace(message, content="Hi!").finish_reason is None
 
 
 def test_keep_raw_false_changes_only_raw() -> None:

@@ -24,6 +24,13 @@ def call(*pieces: str, index: int = 0, status: Status | None = None) -> Iterator
         yield CallEnd(index, status, "", 0, 0)
 
 
+def test_one_event_may_be_fed() -> None:
+    partial = PartialArguments()
+    for event in call('{"a": ', "1}", status="complete"):
+        assert partial.feed(event) == [event]
+    assert (partial.value(0), partial.status(0)) == ({"a": 1}, "complete")
+
+
 def shown(*pieces: str) -> dict[str, Any]:
     partial = PartialArguments()
     partial.feed(call(*pieces))

@@ -68,7 +68,7 @@ def test_text_streams_cut_at_tokens_parse(dialect: str, model: str) -> None:
             fold.feed(parser.feed(case.text[start:end]))
         fold.feed(parser.finish(case.finish_reason))
         whole = parse(case.text, spec, tools=case.tools, prompt=case.prompt, policies=case.policies)
-        assert visible(fold.message()) == visible(whole), str(vector)
+        assert visible(fold.message) == visible(whole), str(vector)
 
 
 @pytest.mark.parametrize(("dialect", "model"), MODELS.items())
@@ -89,4 +89,4 @@ def test_id_streams_parse(dialect: str, model: str) -> None:
             fold.feed(parser.feed_tokens([id]))
         fold.feed(parser.finish(case.finish_reason))
         whole = parse(case.text, spec, tools=case.tools, prompt=case.prompt, policies=case.policies)
-        assert visible(fold.message()) == visible(whole), str(vector)
+        assert visible(fold.message) == visible(whole), str(vector)

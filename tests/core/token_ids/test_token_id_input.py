@@ -63,7 +63,7 @@ def read(ids: list[int], sizes: list[int] | None = None) -> tuple[list[Event], M
     events += parser.feed_tokens(rest)
     events += parser.finish("stop")
     fold.feed(events)
-    return events, fold.message()
+    return events, fold.message
 
 
 REAL = [token("<think>"), *spell("Hm."), token("</think>"), *spell("Use <tool_call> tags. é")]
@@ -151,7 +151,7 @@ def test_later_vocabulary_selects_the_compact_grammar() -> None:
     fold = parser.fold()
     fold.feed(parser.feed_tokens([300, *b"f", 301, *b'{"a": "[ARGS]"}', *b" [TOOL_CALLS]"]))
     fold.feed(parser.finish())
-    message = fold.message()
+    message = fold.message
     assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a": "[ARGS]"}')]
     assert message.content == "[TOOL_CALLS]"
 
@@ -171,7 +171,7 @@ def test_call_in_mistral_tokens_is_read(version: str) -> None:
     for id in ids:
         fold.feed(parser.feed_tokens([id]))
     fold.feed(parser.finish("stop"))
-    (call,) = fold.message().tool_calls
+    (call,) = fold.message.tool_calls
     assert (call.name, call.arguments) == ("f", '{"c": "東京 😀 [TOOL_CALLS]"}')
 
 
@@ -220,7 +220,7 @@ def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
     for id in vocabulary.encode(written):
         fold.feed(ids.feed_tokens([id]))
     fold.feed(ids.finish("stop"))
-    return fold.message(), whole.message()
+    return fold.message, whole.message
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
@@ -230,7 +230,7 @@ def test_ids_give_the_same_result_as_text(name: str) -> None:
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:
         # Render without text, because some dialects accept calls only at the beginning.
-        actual, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
+        actual, expected = _read_both_ways(name, render(Message(tool_calls=EXAMPLE.tool_calls), name))
         assert actual == expected
         assert [call.name for call in actual.tool_calls] == ["get_weather", "now"]
 

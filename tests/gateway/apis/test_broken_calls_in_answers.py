@@ -94,8 +94,9 @@ def test_whole_messages_response_is_an_error(engine: EngineProcess, gateway: Gat
     pieces = [event["delta"].get("partial_json", "") for event in received if "delta" in event]
     assert "".join(pieces) == POISONED
     engine.script(MALFORMED)
-    status, data, _ = send(url, body("messages"))
+    status, data, headers = send(url, body("messages"))
     assert (status, json.loads(data)["error"]["type"]) == (502, "api_error")
+    assert headers["x-should-retry"] == "false"
     engine.script(CUT, finish="length")
     cut = post(url, body("messages"))
     assert (cut["content"], cut["stop_reason"]) == ([], "max_tokens")

@@ -88,7 +88,7 @@ def test_stream_equals_whole_response(
     reader = ChatStreamDecoder()
     for chunk in chunks:
         reader.feed(chunk)
-    message = reader.message()
+    message = reader.finish()
     sent = whole["choices"][0]["message"]
     assert (message.content or "") == (sent["content"] or "")
     assert message.reasoning == sent.get("reasoning_content")
@@ -204,7 +204,7 @@ def test_choices_do_not_mix(engine: EngineProcess, gateway: GatewayThread) -> No
         reader = ChatStreamDecoder(index=index)
         for chunk in chunks:
             reader.feed(chunk)
-        assert (reader.message().reasoning, reader.message().content) == ("a", "bc")
+        assert (reader.finish().reasoning, reader.finish().content) == ("a", "bc")
     assert len({chunk["id"] for chunk in chunks}) == 1
     engine.script("x")
     assert [choice["index"] for choice in ask(gateway, n=2)["choices"]] == [0, 1]
@@ -507,7 +507,7 @@ def test_parsed_output_of_a_chat_endpoint_is_passed_on(engine: EngineProcess) ->
         reader = ChatStreamDecoder()
         for chunk in chunks:
             reader.feed(chunk)
-        message = reader.message()
+        message = reader.finish()
         engine.script(*deltas, finish="tool_calls")
         whole = ask(gateway, tools=[WEATHER, CLOCK])["choices"][0]
     assert (message.reasoning, message.content) == ("hm", "Well.")

@@ -17,7 +17,7 @@ from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.messages.encoder import MessagesEncoder
 from unspool.gateway.apis.ollama.encoder import OllamaEncoder
 from unspool.gateway.apis.responses.encoder import ResponsesEncoder
-from unspool.gateway.generation.choice_reader import Reader
+from unspool.gateway.generation.planned_choice_reader import Reader
 from unspool.gateway.generation.request import ApiName, GenerationRequest
 from unspool.gateway.generation.response_encoder import ResponseEncoder
 from unspool.planning import Plan
@@ -87,8 +87,8 @@ def answer_whole(
     builder = reader.planned.fold()
     for delta in (*deltas, Delta(0, "", finish=reason)):
         builder.feed(reader.feed(delta))
-    return finish_reason_of(api, answer.response([builder.message()])), [
-        options.finish_reason(builder.finish_reason, forced=reader.planned.forced)
+    return finish_reason_of(api, answer.response([builder.message])), [
+        options.finish_reason(builder.finish_reason or "stop", forced=reader.planned.forced)
     ]
 
 

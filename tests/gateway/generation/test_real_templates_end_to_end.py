@@ -17,9 +17,9 @@ from unspool import Message, ToolCall, render
 from unspool.gateway import Settings
 from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.chat.request import read_chat_request
-from unspool.gateway.generation.choice_reader import Reader
 from unspool.gateway.generation.load_model import load_model
 from unspool.gateway.generation.model import Model
+from unspool.gateway.generation.planned_choice_reader import Reader
 from unspool.gateway.generation.prepare_request import prepare_request
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.base import UpstreamRequest
@@ -105,9 +105,9 @@ def test_call_arrives_with_every_template(name: str, choice: str) -> None:
     text = ""
     if plan.start == "reasoning":
         thinking = Message(parts=(TextPart("reasoning", "Hmm."), TextPart("content", "z")))
-        text = "Hmm." + render(plan.dialect, thinking).split("Hmm.", 1)[1].rsplit("z", 1)[0]
+        text = "Hmm." + render(thinking, plan.dialect).split("Hmm.", 1)[1].rsplit("z", 1)[0]
     called = ToolCall("callid001", "get_weather", json.dumps(ARGUMENTS))
-    text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.prompt.start)
+    text += render(Message(parts=(called,)), plan.dialect).removeprefix(plan.dialect.prompt.start)
 
     reader = Reader(plan)
     answer = ChatEncoder(job, "m", [reader], WireOptions())
@@ -118,7 +118,7 @@ def test_call_arrives_with_every_template(name: str, choice: str) -> None:
     client = ChatStreamDecoder()
     for event in sent.split(b"\n\n")[:-2]:
         client.feed(json.loads(event.removeprefix(b"data: ")))
-    message = client.message()
+    message = client.finish()
     assert [(one.name, json.loads(one.arguments)) for one in message.tool_calls] == [
         ("get_weather", ARGUMENTS)
     ]

@@ -425,7 +425,7 @@ _DELTAS = st.one_of(
 @given(st.lists(st.lists(_DELTAS, max_size=4), max_size=6), st.sampled_from(["stop", "length", None]))
 def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], reason: Any) -> None:
     from unspool.errors import ProtocolError
-    from unspool.gateway.generation.choice_reader import Reader
+    from unspool.gateway.generation.planned_choice_reader import Reader
 
     if reason is not None:
         batches = [*batches, [Delta(0, "", finish=reason)]]
@@ -447,7 +447,7 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
     assert raw.text() == text
     if reason is not None:
         again = decided.without_request().with_tools(OFFERED)
-        message = fold.message()
+        message = fold.message
         reparsed = parse_again(raw, again, reads_ids=False)[1]
         assert (reparsed.content, reparsed.reasoning, reparsed.finish_reason) == (
             message.content,

@@ -89,7 +89,7 @@ def test_model_calls_a_tool_where_it_helps(gateway: GatewayThread) -> None:
     for chunk in chunks:
         assert isinstance(chunk, dict)
         reader.feed(chunk)
-    message = reader.message()
+    message = reader.finish()
     assert [call.name for call in message.tool_calls] == ["get_weather"]
     assert json.loads(message.tool_calls[0].arguments)["city"] == "Paris"
     assert not message.content

@@ -63,7 +63,7 @@ def ask_streamed(gateway: GatewayThread, **body: Any) -> Any:
     for chunk in events(f"{gateway.url}/v1/chat/completions", {**ASK, **body})[:-1]:
         assert isinstance(chunk, dict)
         client.feed(chunk)
-    return client.message()
+    return client.finish()
 
 
 def ask_whole(gateway: GatewayThread, **body: Any) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def test_calls_are_parsed_by_the_gateway(gateway: GatewayThread, ollama: Ollama)
         for chunk in events(f"{gateway.url}/v1/chat/completions", ask(tools=[WEATHER]))[:-1]:
             assert isinstance(chunk, dict)
             reader.feed(chunk)
-        message = reader.message()
+        message = reader.finish()
         assert message.content == "Let me look."
         assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [
             ("get_weather", {"city": "Zürich"})

@@ -16,7 +16,7 @@ pytest.importorskip("msgspec")
 
 from unspool import plan
 from unspool.errors import ProtocolError
-from unspool.gateway.generation.choice_reader import Reader
+from unspool.gateway.generation.planned_choice_reader import Reader
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_encoding import encode_line as encode
 from unspool.gateway.upstreams.base import Batch, UpstreamRequest

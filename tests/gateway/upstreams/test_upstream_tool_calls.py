@@ -202,7 +202,7 @@ def test_text_before_a_call_is_not_reordered(engine: EngineProcess, gateway: Gat
         delta = chunk["choices"][0]["delta"] if chunk["choices"] else {}
         seen += (delta.get("content") or "") + "|" * len(delta.get("tool_calls") or ())
     assert seen.startswith("1 is <|")
-    message = client.message()
+    message = client.finish()
     assert message.content == "1 is < 2 <tool_c"
     assert [json.loads(one.arguments) for one in message.tool_calls] == [{}, {"x": 1}]
 
@@ -277,7 +277,7 @@ def test_logprobs_with_tools_use_the_engine_format(
 
 def test_call_in_text_is_closed_by_a_structured_call() -> None:
     from unspool import plan
-    from unspool.gateway.generation.choice_reader import Reader
+    from unspool.gateway.generation.planned_choice_reader import Reader
     from unspool.wire import Delta
 
     tools = [{"type": "function", "function": {"name": name}} for name in ("now", "get_weather")]
@@ -295,7 +295,7 @@ def test_call_in_text_is_closed_by_a_structured_call() -> None:
 
 def test_parsers_of_a_split_output_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning reads all tools, so it must not be repeated for each choice or call."""
-    from unspool.gateway.generation.choice_reader import Reader
+    from unspool.gateway.generation.planned_choice_reader import Reader
     from unspool.planning import ContentParsers, Plan, plan
     from unspool.wire import Delta
 

@@ -226,6 +226,24 @@ def test_ollama_with_several_models_needs_a_name() -> None:
         find_source(url)
 
 
+# -- unspool's own gateway
+
+
+def test_gateway_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = [{"id": name, "owned_by": "unspool", "dialect": name} for name in ("glm45", "hermes")]
+    with answering({"/v1/models": {"data": listed}, "/api/version": {"version": "0.13.0"}}) as url:
+        assert (find_source(url).engine, find_source(url).name) == ("unspool", "glm45")
+        found = detect_server(f"{url}#hermes")
+        assert found.dialect is not None
+        assert found.dialect.name == "hermes"
+        assert main(["detect", f"{url}#hermes"]) == 0
+        with pytest.raises(UsageError, match="has no model qwen; it has glm45, hermes"):
+            find_source(f"{url}#qwen")
+    page = capsys.readouterr().out
+    assert "served by an unspool gateway" in page
+    assert "The gateway is configured for the dialect hermes." in page
+
+
 # -- other servers
 
 

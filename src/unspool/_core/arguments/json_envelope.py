@@ -175,8 +175,8 @@ class EnvelopeCodec(NamedPayload):
                 self.text = "".join(self._held) + self.text
                 self._held.clear()
         elif final and self._unmarked and self._has_other_member:
-            # The output ended inside an object with a member that calls do not have.  The object is more
-            # likely an answer that the token limit truncated than a call.
+            # The output ended inside an object with a member that calls do not have.  It is probably not a
+            # call, but an answer that the token limit truncated.
             self.error = "a call's arguments"
         return pos
 

@@ -25,7 +25,7 @@ from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
 from ..scan.character_runs import BOUND, escaped, skip_whitespace
 from ..schema.text_to_value import Slot, is_text, quote
 from ..schema.tools import UNKNOWN
-from .tagged_parameters_base import Parameters, declared_type
+from .tagged_parameters_base import Parameters
 
 if TYPE_CHECKING:
     from ...events import Status
@@ -161,7 +161,7 @@ class NestedParameters(Parameters):
         key = fields.get("key", "")
         discards = parent.discards or (parent.shape == _OBJECT and key in parent.seen)
         kind = self._child_type(parent, key)
-        element = _Element(key, kind, declared_type(fields), self._slot_for(kind, fields), discards)
+        element = _Element(key, kind, self._declared_type(fields), self._slot_for(kind, fields), discards)
         if discards:
             if not parent.discards:
                 self.diagnostics.append(("duplicate_argument", key, at))

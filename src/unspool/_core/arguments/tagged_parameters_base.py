@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ..schema.tools import Tools, ValueType
 
 
+_JSON_TYPES: Final = ("string", "number", "boolean", "null", "array", "object")
+
+
 class Parameters(Codec):
     """Base class of codecs for the tagged parameters of one call, up to the call's closing marker."""
 
@@ -111,10 +114,19 @@ class Parameters(Codec):
         """Return the conversion for a value, which depends on its schema and the attributes of its tag."""
         return Slot(
             kind,
-            declared_type(attributes),
+            self._declared_type(attributes),
             untyped_is_string=self._untyped and "string" not in attributes,
             python_values=self._compiled.dialect.values.python,
         )
+
+    def _declared_type(self, attributes: dict[str, str]) -> str:
+        """Return the type that the attributes of a tag declare.
+
+        A word of the dialect's own becomes the JSON type that it stands for.
+        """
+        declared = declared_type(attributes)
+        words = self._compiled.dialect.habits.type_words
+        return _JSON_TYPES[words.index(declared)] if declared in words else declared
 
     def _value_of(self, slot: Slot, raw: str, at: int) -> str:
         """Convert the complete text of a value to JSON, and add diagnostics about problems with the value."""

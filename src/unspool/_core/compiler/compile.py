@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...dialects import _placed_templates as declared
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects._list_templates_and_markers import turn_markers, with_spaced_templates
+from ...dialects.list_templates_and_markers import turn_markers, with_spaced_templates
 from ...dialects.parse_templates import (
     PAYLOADS,
     is_marker,

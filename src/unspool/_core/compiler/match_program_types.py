@@ -202,8 +202,10 @@ class Program:
 
         :param at_start: true if there is no visible text before this position.
         :param at_line: true if a line begins at this position, outside code fences.
-        :param quoted: true if a quotation mark directly precedes this position, and no control token follows.
-        :param in_quotes: true if a quotation mark directly precedes this position, or a quotation is open.
+        :param quoted: true if the previous character is a quotation mark, and the text at this position is
+            not a control token.
+        :param in_quotes: true if the previous character is a quotation mark, whatever the text at this
+            position is, or if this position is inside an earlier quotation.
         """
         if (self.anchored and not at_start) or (self.at_line and not at_line) or (self.slip and in_quotes):
             return False

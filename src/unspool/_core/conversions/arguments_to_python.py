@@ -37,6 +37,13 @@ def parse_arguments(call: ToolCall, model: type[T]) -> T:
 
 def _decoder(model: Any) -> Callable[[str], Any]:
     """Return the function that decodes JSON text as this type."""
+    if not isinstance(model, type) and (
+        hasattr(model, "validate_json") or hasattr(model, "model_validate_json")
+    ):
+        raise UsageError(
+            f"parse_as() takes a type, not an object of {type(model).__name__}: pass the class itself, "
+            "such as Weather instead of TypeAdapter(Weather)"
+        )
     if hasattr(model, "model_validate_json"):
         decode: Callable[[str], Any] = model.model_validate_json
         return decode

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...errors import UsageError
+from ...events import FinishReason
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from .broken_calls import Broken, call_from, check_broken, poisoned
 from .message_fields import as_json, joined_text, mapping
@@ -77,7 +78,14 @@ def message_of_parts(parts: list[Part]) -> Message:
     If a call is truncated, the finish reason of the message is ``length``.
     """
     cut = any(isinstance(part, BrokenCall) and part.status == "truncated" for part in parts)
-    return Message(parts=parts, finish_reason="length" if cut else None)
+    return Message(parts=parts, finish_reason="length" if cut else "auto")
+
+
+def reason_of(message: Message) -> FinishReason:
+    """Return the finish reason of a message; of a message so far, the one that its parts suggest."""
+    if message.finish_reason is None:
+        return reason_of(message_of_parts(list(message.parts)))
+    return message.finish_reason
 
 
 def _call(id: str, name: str, arguments: str) -> dict[str, Any]:

@@ -109,28 +109,47 @@ def _strip_poison(arguments: str) -> str | None:
     return None
 
 
-def unsendable_call(name: str, raw: str) -> MalformedOutput:
-    """Return the error for a malformed call in a response that requires JSON objects as arguments."""
+RESPONSE_ADVICE: Final = (
+    'Stream the response, or parse with Policies(commit="call") to get such calls as text.'
+)
+"""Advice for callers that encode a response."""
+
+
+def unsendable_call(
+    name: str, raw: str, start: int = 0, at: int = 0, advice: str = RESPONSE_ADVICE
+) -> MalformedOutput:
+    """Return the error for a malformed call where an API requires JSON objects as arguments.
+
+    :param start: offset in the output at which ``raw`` begins.
+    :param at: offset in the output of the fault.
+    """
     return MalformedOutput(
         "malformed_call",
-        f"the arguments of {name} are not a JSON object, and this response cannot carry anything else",
-        0,
-        len(raw),
+        f"the arguments of {name} are not a JSON object, and this API cannot carry anything else",
+        start,
+        start + len(raw),
         raw,
-        0,
-        'Stream the response, or parse with Policies(commit="call") to get such calls as text.',
+        max(start, at),
+        advice,
     )
 
 
-def load_object(name: str, arguments: str, load: Callable[[str], object]) -> object:
-    """Call ``load`` to convert the arguments of a call to an object.
+def load_object(
+    name: str,
+    arguments: str,
+    load: Callable[[str], object],
+    start: int = 0,
+    advice: str = RESPONSE_ADVICE,
+) -> object:
+    """Convert the arguments of a call to an object with the function ``load``.
 
+    :param start: offset of the arguments in the output, for the error.
     :raises MalformedOutput: if the arguments are not a JSON object that every client can read.
     """
     arguments = arguments or "{}"
     if json_kind(arguments) != "{":
-        raise unsendable_call(name, arguments)
+        raise unsendable_call(name, arguments, start, start, advice)
     try:
         return load(arguments)
     except (ValueError, RecursionError) as error:
-        raise unsendable_call(name, arguments) from error
+        raise unsendable_call(name, arguments, start, start, advice) from error

@@ -55,7 +55,7 @@ def example(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
         Message(content, thoughts),
     ):
         try:
-            text = render(dialect, message)
+            text = render(message, dialect)
         except UsageError:
             continue
         return text, read_example(text, dialect)

@@ -2,7 +2,7 @@
 
 The text is made from the dialect's templates.  If there are several templates for the same part, such as a
 call, the first one is used, because it is the form that the model itself writes.  The text is then parsed as
-a check.  If ``parse(render(dialect, message), dialect)`` does not return the same message, ``render`` raises
+a check.  If ``parse(render(message, dialect), dialect)`` does not return the same message, ``render`` raises
 an error.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
@@ -37,20 +37,23 @@ if TYPE_CHECKING:
 _TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
 
 
-def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> str:
+def render(message: Message, dialect: str | Dialect, *, check: bool = True) -> str:
     r"""Return the text that the model would have written for this message.
 
     The text is parsed as a check.  If the result differs from the message, a ``UsageError`` describes the
     part that changed.  Such a part may be prose that contains a marker, or text before a call in a dialect
     whose calls must come first.
 
-    >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
+    >>> render(Message(tool_calls=[ToolCall(name="now")]), "hermes")
     '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 
+    :param message: the message; of a message in the format of an API, ``Message.from_chat(message)`` or one
+        of its siblings.
     :param check: whether to check the text.  If False, parsing the text may return a different message.
     """
-    if isinstance(dialect, Message):
-        raise UsageError("the arguments are swapped: call render(dialect, message)")
+    if isinstance(dialect, (Message, Mapping)):
+        raise UsageError("the arguments are swapped: call render(message, dialect)")
+    check_message(message)
     spec = find(dialect)
     text, wrong = render_checked(spec, message, prove=check)
     if wrong:
@@ -71,8 +74,6 @@ def render_checked(
     :param prove: whether to check the text by parsing it.
     :param tools: tools for this check; None: tools that are generated from the calls of the message.
     """
-    if not isinstance(message, Message):
-        raise UsageError(f"render() takes a Message, got {type(message).__name__}")
     parts = message.parts
     writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
     text = writer.write(parts)
@@ -82,6 +83,21 @@ def render_checked(
     # call.
     read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
     return text, difference(spec, text, read, writer.ids, tools)
+
+
+def check_message(message: object) -> None:
+    """Raise ``UsageError`` if this is no ``Message``, with the function that makes one of it."""
+    if isinstance(message, Message):
+        return
+    advice = ""
+    if isinstance(message, Mapping) or hasattr(message, "model_dump"):
+        made = "message" if isinstance(message, Mapping) else "message.model_dump()"
+        advice = f": for an assistant message of Chat Completions, pass Message.from_chat({made})"
+    elif isinstance(message, (list, tuple)):
+        advice = ": pass one assistant message; Message.from_messages() and from_responses() take lists"
+    elif isinstance(message, str):
+        advice = ": to render text, pass Message(text)"
+    raise UsageError(f"render() takes a Message, got {type(message).__name__}{advice}")
 
 
 class _Writer:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Final
 
-from .tools import Tools, json_type
+from .tools import Tools, fits_types, json_type
+
+_MAX_VALUES: Final = 20
+"""Maximum number of allowed values in a description."""
+_MAX_VALUE: Final = 60
+"""Maximum length of each of these values, in characters."""
 
 
 def find_mismatch(tools: Tools, function: str, arguments: str) -> str:
@@ -16,8 +22,8 @@ def find_mismatch(tools: Tools, function: str, arguments: str) -> str:
 def find_mismatches(tools: Tools, function: str, arguments: str) -> Iterator[str]:
     """Yield a description of each argument that does not fit its schema.
 
-    To save time, this function checks only that required arguments are present and that types fit.  A full
-    validation would report all of these mismatches, too.
+    Only missing arguments, their types and their allowed values (``enum`` and ``const``) are checked, which
+    takes little time.  A full validation would report all of these mismatches, too.
 
     >>> schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
     >>> tools = Tools([{"name": "f", "parameters": schema}])
@@ -41,17 +47,23 @@ def find_mismatches(tools: Tools, function: str, arguments: str) -> Iterator[str
             yield f"the required argument {key!r} is missing"
     for key, value in values.items():
         expected = parameters.member(key)
-        if not expected.types or expected.is_any:
-            continue
-        found = json_type(value)
-        if found in expected.types or (
-            "number" in expected.types
-            if found == "integer"
-            else found == "number" and "integer" in expected.types and value == value // 1
-        ):
-            continue
-        wanted = " or ".join(_with_article(name) for name in sorted(expected.types))
-        yield f"argument {key!r} is {_with_article(found)}, expected {wanted}"
+        if expected.types and not expected.is_any and not fits_types(value, expected.types):
+            wanted = " or ".join(_with_article(name) for name in sorted(expected.types))
+            yield f"argument {key!r} is {_with_article(json_type(value))}, expected {wanted}"
+        elif expected.excludes(value):
+            yield f"argument {key!r} is not {_listed(expected.allowed_values())}"
+
+
+def _listed(values: list[object]) -> str:
+    """Return the allowed values as text: ``one of 1, "a" or null``."""
+    shown = [_shorten(json.dumps(value, ensure_ascii=False, default=str)) for value in values[:_MAX_VALUES]]
+    if len(values) > _MAX_VALUES:
+        return f"one of {', '.join(shown)} and {len(values) - _MAX_VALUES} other values"
+    return shown[0] if len(shown) == 1 else f"one of {', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}..."
 
 
 def _with_article(name: str) -> str:

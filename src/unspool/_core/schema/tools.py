@@ -40,7 +40,7 @@ _SHAPES: Final = {
     "prefixItems": "array",
 }
 """Map from keywords to the JSON types that they imply in a schema without ``type``."""
-_INFORMATIVE: Final = _COMPOUND.union(_SHAPES)
+_INFORMATIVE: Final = _COMPOUND.union(_SHAPES, ("enum", "const"))
 """Keywords that describe a value in more detail than ``type``."""
 _DEEPEST: Final = 100
 """Maximum nesting depth of unions and references; schemas at greater depth are ignored."""
@@ -274,6 +274,18 @@ class ValueType:
                     todo.append(resolve_reference(part["$ref"], self._root))
         return frozenset(key for key in found if isinstance(key, str))
 
+    def excludes(self, value: object) -> bool:
+        """Return whether ``enum`` or ``const`` certainly excludes a value."""
+        return _excludes(self._schema, value, self._root, {}, 0)
+
+    def allowed_values(self) -> list[object]:
+        """Return the values in ``enum`` and ``const``, including those of all alternatives."""
+        values: list[object] = []
+        for part in self._parts():
+            found = [part["const"]] if "const" in part else _list(part.get("enum"))
+            values += [value for value in found if value not in values]
+        return values
+
     def _look_for(self, key: str) -> ValueType:
         properties = self._properties()
         if key in properties:
@@ -382,6 +394,58 @@ def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
     if not types:
         types = {shape for keyword, shape in _SHAPES.items() if _is_valid_shape(keyword, schema.get(keyword))}
     return frozenset(types) or _EVERYTHING
+
+
+def _excludes(schema: object, value: object, root: object, seen: dict[int, bool], depth: int) -> bool:
+    """Return whether the types and the allowed values in ``schema`` certainly exclude a value."""
+    if not isinstance(schema, (dict, Mapping)) or depth > _DEEPEST:
+        return False
+    if value is None and schema.get("nullable") is True:
+        return False
+    if "const" in schema and not _same(schema["const"], value):
+        return True
+    allowed = _list(schema.get("enum"))
+    if allowed and not any(_same(one, value) for one in allowed):
+        return True
+    if depth and "type" in schema and not fits_types(value, _own_types(schema)):
+        return True
+    if _COMPOUND.isdisjoint(schema):
+        return False
+    if id(schema) in seen:
+        return seen[id(schema)]
+    seen[id(schema)] = False  # a schema that refers to itself excludes nothing
+    found = "$ref" in schema and _excludes(
+        resolve_reference(schema["$ref"], root), value, root, seen, depth + 1
+    )
+    for branch in _list(schema.get("allOf")):
+        found = found or _excludes(branch, value, root, seen, depth + 1)
+    for keyword in ("anyOf", "oneOf"):
+        branches = _list(schema.get(keyword))
+        if branches and not found:
+            found = all(_excludes(branch, value, root, seen, depth + 1) for branch in branches)
+    seen[id(schema)] = found
+    return found
+
+
+def _same(allowed: object, value: object) -> bool:
+    """Return whether two JSON values are equal; unlike in Python, true and 1 are not."""
+    if isinstance(allowed, bool) or isinstance(value, bool):
+        return allowed is value
+    if isinstance(allowed, (list, tuple)) and isinstance(value, (list, tuple)):
+        return len(allowed) == len(value) and all(map(_same, allowed, value))
+    if isinstance(allowed, (dict, Mapping)) and isinstance(value, (dict, Mapping)):
+        return allowed.keys() == value.keys() and all(_same(allowed[key], value[key]) for key in allowed)
+    return allowed == value
+
+
+def fits_types(value: object, types: frozenset[str]) -> bool:
+    """Return whether a value has one of these JSON types; 1 is a number, and 1.0 is an integer."""
+    found = json_type(value)
+    if found in types:
+        return True
+    if found == "integer":
+        return "number" in types
+    return isinstance(value, float) and "integer" in types and value.is_integer()
 
 
 def _is_valid_shape(keyword: str, value: object) -> bool:

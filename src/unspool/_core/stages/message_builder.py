@@ -11,6 +11,7 @@ from ...events import (
     Channel,
     Diagnostic,
     Event,
+    Finish,
     FinishReason,
     Markup,
     Status,
@@ -38,10 +39,12 @@ class MessageBuilder:
     >>> builder = parser.fold()
     >>> builder.feed(parser.feed("Hello."))
     [Text('content', 'Hello.', 0:6)]
+    >>> builder.message
+    Message(content='Hello.', finish_reason=None)
     >>> builder.feed(parser.finish("stop"))
     [Finish('stop', 6:6)]
-    >>> builder.message().content
-    'Hello.'
+    >>> builder.message
+    Message(content='Hello.')
     """
 
     def __init__(self, parser: Unchecked["Parser"], *, source: str = "") -> None:
@@ -59,11 +62,12 @@ class MessageBuilder:
         self._pieces: list[str] = []  # pieces of the last part, if it is text
         self._calls: dict[int, _OpenCall] = {}
         self._diagnostics: list[Diagnostic] = []
+        self._finished = False
 
     @property
-    def finish_reason(self) -> FinishReason:
-        """Finish reason of the events so far; see :attr:`WhitespaceFilter.finish_reason`."""
-        return self._whitespace.finish_reason
+    def finish_reason(self) -> FinishReason | None:
+        """Finish reason as in :attr:`WhitespaceFilter.finish_reason`, or None before ``Finish``."""
+        return self._whitespace.finish_reason if self._finished else None
 
     def feed(self, events: "Iterable[Event]") -> "list[Event]":
         """Take further events, and return them without the whitespace that belongs to the format."""
@@ -92,6 +96,8 @@ class MessageBuilder:
                     raise self._error(event)
             elif isinstance(event, Markup):
                 self._read_markup(event)
+            elif isinstance(event, Finish):
+                self._finished = True
         return shown
 
     def _read_markup(self, event: Markup) -> None:
@@ -104,6 +110,7 @@ class MessageBuilder:
         """Record the end of a call; for a broken call, report a diagnostic whose span is the whole call."""
         call = self._calls[event.index]
         call.channel, call.whitespace = self._whitespace.contexts.pop(event.index, ("content", ""))
+        call.ended = True
         call.status = event.status
         call.raw = event.raw
         call.args_end = event.start - call.start
@@ -142,8 +149,13 @@ class MessageBuilder:
             raw = self._source[start : diagnostic.end]
         return MalformedOutput(diagnostic.kind, diagnostic.detail, start, diagnostic.end, raw, diagnostic.end)
 
+    @property
     def message(self) -> Message:
-        """Return the message for the events so far."""
+        """Message of the events so far.
+
+        Before ``Finish``, its ``finish_reason`` is None.  A call that has not ended is not among its
+        ``tool_calls``, but is a truncated :class:`~unspool.message.BrokenCall` among its ``parts``.
+        """
         policies = self._policies
         if policies.truncated_call == "error":
             for diagnostic in self._diagnostics:
@@ -160,6 +172,7 @@ class MessageBuilder:
             elif (
                 isinstance(made, BrokenCall)
                 and isinstance(part, _OpenCall)
+                and part.ended
                 and policies.for_broken(made.status) == "call"
             ):
                 kept.append(part.kept(made))
@@ -200,6 +213,7 @@ class _OpenCall:
         "args_span",
         "arguments",
         "channel",
+        "ended",
         "head",
         "id",
         "name",
@@ -214,7 +228,8 @@ class _OpenCall:
         self.name = event.name
         self.start = event.start
         self.arguments: list[str] = []
-        self.status: Status = "complete"
+        self.ended = False
+        self.status: Status = "truncated"  # until the call ends
         self.raw = ""
         self.head = event.end - event.start  # length of the raw text before the arguments
         self.args_span = (0, 0)  # offsets of the arguments in the output

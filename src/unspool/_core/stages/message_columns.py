@@ -74,7 +74,7 @@ class MessageColumns:
         events += parser.finish(reason)
         builder = MessageBuilder(parser, source=text)
         builder.feed(events)
-        message = builder.message()
+        message = builder.message
         starts: list[int] = []
         ends: list[int] = []
         for event in events:

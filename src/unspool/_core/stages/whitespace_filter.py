@@ -269,7 +269,7 @@ class WhitespaceFilter:
                 content.forget()
                 content.lead = _NEWLINES
             elif kind == "reasoning_open" and content.only_breaks:
-                content.sure = 0  # remove newlines before the opening marker, unless text follows
+                content.sure = 0  # remove newlines before the opening marker, unless more content follows
             else:
                 content.end_here()
         elif kind == "dropped":

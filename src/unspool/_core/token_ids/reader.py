@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._list_templates_and_markers import dialect_texts
+from ...dialects.list_templates_and_markers import dialect_texts
 from ...dialects.parse_templates import TemplateT, template_text, with_text
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ...dialects import Dialect, facts_of, is_control_token
-from ...dialects._placed_templates import Wrapper
+from ...dialects import Dialect, Wrapper, facts_of, is_control_token
 from ...dialects.parse_templates import (
     PAYLOADS,
     Placeholder,

@@ -6,7 +6,7 @@ from .._declaration import Dialect, Family, Prompt, Writing
 from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts, ThinkingHabits
 from .._placed_templates import Section, Wrapper
 from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
-from .qwen import HERMES, QWEN3_CODER
+from .qwen_formats import HERMES, QWEN3_CODER
 
 GRANITE_PROMPT = ("<|end_of_role|>",)
 

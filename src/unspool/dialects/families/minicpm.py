@@ -5,7 +5,7 @@ from dataclasses import replace
 from .._declaration import Dialect, Family, Values, Writing
 from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, THINK_LINES
-from .qwen import QWEN3_CODER
+from .qwen_formats import QWEN3_CODER
 
 # Sample output:
 #   <|thought_start|>The user wants the weather.<|thought_end|>Let me check.\

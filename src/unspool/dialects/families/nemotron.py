@@ -5,7 +5,7 @@ from dataclasses import replace
 from .._declaration import Dialect, Family, Prompt, Writing
 from .._family_request_facts import ALWAYS, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import IM_END, JSON_FIRST, THINK_LINES
-from .qwen import QWEN3_CODER
+from .qwen_formats import QWEN3_CODER
 
 # Sample output:
 #   <think>

@@ -6,7 +6,7 @@ from .._declaration import Dialect, Family, Writing
 from .._family_request_facts import ALWAYS, RequestFacts
 from .._placed_templates import Section
 from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, THINK_LINES
-from .qwen import QWEN3_CODER
+from .qwen_formats import QWEN3_CODER
 
 STEP3_INVOKE = '<steptml:invoke name="{name}">\n{params}</steptml:invoke>\n'
 

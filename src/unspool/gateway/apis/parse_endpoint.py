@@ -128,7 +128,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
         builder.feed(events)
         event_dicts += [{**event.to_dict(), "chunk": len(chunks)} for event in events]
         limits.check_events(len(event_dicts))
-        parsed = builder.message()
+        parsed = builder.message
     except MalformedOutput as error:
         raise invalid(str(error), "text", error.kind) from error
     response = {

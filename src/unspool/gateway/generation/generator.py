@@ -26,8 +26,8 @@ from ..http.thread_pools import WorkerPools
 from ..telemetry.logs import log, log_once
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import UpstreamRequest
-from .choice_reader import Reader
 from .observer import Observe
+from .planned_choice_reader import Reader
 from .prepare_request import PreparedRequest
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder

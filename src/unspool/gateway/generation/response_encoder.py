@@ -12,7 +12,7 @@ from ...wire import WireOptions
 from ..http.exchange import EVENTS, Headers
 from ..http.failure import Failure
 from ..upstreams.base import Usage
-from .choice_reader import Reader
+from .planned_choice_reader import Reader
 from .request import GenerationRequest
 
 

@@ -20,8 +20,8 @@ from ..telemetry.logs import log
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import Batch, Stream, Usage
 from ..upstreams.failures import protocol_failure
-from .choice_reader import Reader
 from .observer import GenerationObserver
+from .planned_choice_reader import Reader
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder
 from .served_models import ServedModel
@@ -109,7 +109,7 @@ class Relay:
         builders = [reader.planned.fold() for reader in self._readers]
         options, forced = encoder.options, self._readers[0].planned.forced
         self._finish_reasons = lambda: [
-            options.finish_reason(builder.finish_reason, forced=forced) for builder in builders
+            options.finish_reason(builder.finish_reason or "stop", forced=forced) for builder in builders
         ]
         while (batch := await stream.next()) is not None:
             for choice, events in self._read(batch).items():
@@ -117,7 +117,7 @@ class Relay:
                 if not self._has_output:
                     self._look_for_output(events)
         encoder.usage = self._usage()
-        body = await self._run_if_large(lambda: encoder.response([builder.message() for builder in builders]))
+        body = await self._run_if_large(lambda: encoder.response([builder.message for builder in builders]))
         reasons = self._finish_reasons()
         self._finish_reasons = lambda: reasons
         if self._keep is not None:

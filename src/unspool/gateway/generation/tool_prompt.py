@@ -118,7 +118,7 @@ def _example(tool: Mapping[str, Any], dialect: Dialect) -> str:
     arguments = dict.fromkeys(parameters.get("properties") or {}, "...")
     call = ToolCall("call_0", str(function.get("name")), json.dumps(arguments, ensure_ascii=False))
     try:
-        return render(dialect, Message(tool_calls=(call,)), check=False).removeprefix(dialect.prompt.start)
+        return render(Message(tool_calls=(call,)), dialect, check=False).removeprefix(dialect.prompt.start)
     except UnspoolError:  # the dialect does not support calls
         return json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
 

@@ -120,7 +120,7 @@ class Endpoint:
         except ClientGone:
             exchange.disconnected = "gone"
         except MalformedOutput as error:
-            failure = Failure("upstream", str(error), code=error.kind)
+            failure = Failure("upstream", str(error), code=error.kind, is_final=True)
         except asyncio.CancelledError:
             # Do not re-raise: the request ends here anyway, and the server would log a traceback.
             if not exchange.disconnected:
@@ -153,8 +153,12 @@ class Endpoint:
         """Send the failure: as an error response, or as the end of a response that has already started."""
         if not exchange.started:
             body = encode_line(self._error_format(failure, exchange.id))
-            later = ((b"retry-after", failure.retry_after.encode("latin-1")),) if failure.retry_after else ()
-            await exchange.respond(failure.status, body, (*JSON, *later))
+            headers = [*JSON]
+            if failure.retry_after:
+                headers.append((b"retry-after", failure.retry_after.encode("latin-1")))
+            if failure.is_final:
+                headers.append((b"x-should-retry", b"false"))  # SDKs repeat requests after other 5xx errors
+            await exchange.respond(failure.status, body, headers)
         elif exchange.failing is not None:
             await exchange.send(exchange.failing(failure), more=False)
 

@@ -46,6 +46,7 @@ class Failure(Exception):
         status: int | None = None,
         details: Mapping[str, object] | None = None,
         retry_after: str = "",
+        is_final: bool = False,
         detail: str = "",
     ) -> None:
         message = clip(message)
@@ -64,6 +65,8 @@ class Failure(Exception):
         """Additional fields of an error in the Messages API, for clients that read vendor-specific codes."""
         self.retry_after = retry_after
         """Value of the ``Retry-After`` header; empty for no header."""
+        self.is_final = is_final
+        """True if clients should not repeat the request, although the status suggests that they can."""
         self.detail = detail
         """Information for the log only, such as addresses and the upstream's complete message."""
 

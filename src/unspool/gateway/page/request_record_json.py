@@ -11,7 +11,7 @@ from ...message import Message
 from ...planning import Plan
 from ...policies import Policies
 from ...wire import Delta
-from ..generation.choice_reader import Reader
+from ..generation.planned_choice_reader import Reader
 from ..http.failure import Failure
 from ..http.json_decoding import VALUES
 from .request_log import RawOutput, RequestRecord
@@ -123,7 +123,7 @@ def parse_again(output: RawOutput, plan: Plan, *, reads_ids: bool) -> tuple[Read
         builder.feed(reader.feed(delta))
     if output.finish is None:  # the connection to the upstream was lost, or the client disconnected
         builder.feed(reader.parser.finish())
-    return reader, builder.message()
+    return reader, builder.message
 
 
 def _deltas(output: RawOutput, *, reads_ids: bool) -> Iterator[Delta]:

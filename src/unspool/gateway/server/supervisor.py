@@ -182,8 +182,8 @@ class Supervisor:
             # Ctrl-C in a terminal sends SIGINT to all processes, but only the supervisor must act on it.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             self._selector.close()
-            # Close the supervisor's end of every link.  If this process kept these ends open, the links would
-            # stay open after the supervisor's death, and the other workers would not notice the death.
+            # This worker has inherited the supervisor's end of every link.  If it kept these ends open, the
+            # links would stay open after the supervisor's death, and the other workers would not notice it.
             for one in (ours, *(worker.link for worker in self._workers)):
                 one.close()
             for other, listener in enumerate(self._listeners):

@@ -58,7 +58,9 @@ def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
         own = "" if row is None else row.vllm if kind == "tools" else row.vllm_reasoning
         place = OWN_PARSERS.get((kind, own))
     if place is None:
-        raise AttributeError(f"vLLM has no parser of its own for {name}: start vLLM without this parser")
+        raise AttributeError(
+            f"vLLM has no parser of its own for {name}: remove unspool's parser from vLLM's command line"
+        )
     module, class_name = place
     return getattr(import_module(module), class_name)
 

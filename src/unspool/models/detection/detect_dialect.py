@@ -12,8 +12,8 @@ Some model families render calls in the same way.  The declaration of such a fam
 that its chat templates contain.  A family whose fingerprint is missing from the template loses to a family
 that declares no fingerprint.
 
-If no dialect can parse the turn, ``infer_new_dialect.py`` derives a dialect from the template.  If there is
-no chat template, ``without_template.py`` uses the model's name and its Go template.
+If no dialect can parse the turn, ``infer_dialect_from_template.py`` derives a dialect from the template.
+If there is no chat template, ``without_template.py`` uses the model's name and its Go template.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ..sources import Source, find_source, read_source, read_template
 from ..sources.running_server import is_url
 from ..sources.source import is_template
 from .identifying_markers import call_markers, other_markers
-from .infer_new_dialect import infer_dialect
+from .infer_dialect_from_template import infer_dialect
 from .probe_tools import FLAT_TOOLS, TOOLS, RenderedTurn
 from .result import Begins, Detection, Reasoning
 from .template_probe import QUESTION, TemplateProbe, message_dict
@@ -650,7 +650,7 @@ def _renders_same(dialect: Dialect, message: Message, turn: str) -> bool:
     """Return whether the dialect and the template render the message identically."""
     parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
-        text = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)
+        text = render(Message(parts=(*parts, *message.tool_calls)), dialect, check=False)
     except UsageError:
         return False
     return turn.strip().startswith(text.strip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..._core.explain_dialect import fully_compiled
 from ...dialects import Dialect
-from ...dialects._list_templates_and_markers import turn_markers
+from ...dialects.list_templates_and_markers import turn_markers
 from ...dialects.parse_templates import literals, parse_template
 
 

@@ -80,7 +80,12 @@ class _Detection:
                 f"Its engine is configured for the parser {parser}, which unspool does not know."
             )
             return None
-        self.evidence.append(f"Its engine is configured for the parser {parser}, which reads {dialect.name}.")
+        if self.source.engine == "unspool":
+            self.evidence = [f"The gateway is configured for the dialect {dialect.name}."]
+        else:
+            self.evidence.append(
+                f"Its engine is configured for the parser {parser}, which reads {dialect.name}."
+            )
         return dialect
 
     def by_names(self) -> Iterator[NamedModel]:

@@ -15,8 +15,16 @@ from typing import Any
 
 from ..._core.render.example_output import EXAMPLE
 from ..._core.token_ids.tokenizer_adapters import substitute
-from ...dialects import CONTROL_TOKEN, SWITCHES, Dialect, RequestFacts, facts_of, get_dialect
-from ...dialects._placed_templates import Section, Wrapper
+from ...dialects import (
+    CONTROL_TOKEN,
+    SWITCHES,
+    Dialect,
+    RequestFacts,
+    Section,
+    Wrapper,
+    facts_of,
+    get_dialect,
+)
 from ...dialects.parse_templates import Literal as LiteralPiece
 from ...dialects.parse_templates import parse_template, template_text
 from ...errors import SpecError, UsageError

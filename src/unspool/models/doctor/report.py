@@ -144,6 +144,7 @@ _SERVERS: Final[Mapping[ServerName, str]] = {
     "sglang": "SGLang",
     "llamacpp": "llama.cpp",
     "ollama": "Ollama",
+    "unspool": "an unspool gateway",
     "openai": "an unknown engine",
 }
 _KINDS: Final = {

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ...dialects import Dialect, Prompt, Section, Writing
 from ...dialects.parse_templates import escaped
+from .divide_text_around_calls import Layout
+from .find_reasoning_and_content_markers import FoundWrapper, FoundWrappers
 from .found_calls import Reading
 from .placeholder_characters import to_template
-from .surroundings import Layout
-from .wrappers import FoundWrapper, FoundWrappers
 
 _BRACKETS = " \n[({"
 

@@ -154,13 +154,12 @@ def _middles(keyed: Sequence[_Keyed]) -> Iterator[tuple[str, tuple[str, ...]]]:
         if set(typed.values()) <= {"true", "false"}:
             yield f"{stem}{STRING}{end[0]}", ()
         else:
-            usual = [typed.get(kind) or typed.get(_RELATED.get(kind, "")) or kind for kind in _JSON_TYPES]
+            typed.setdefault("number", typed.get("integer", "number"))
+            # The word for a type without values is unknown; that of another type would be ambiguous.
+            usual = [typed.get(kind, kind) for kind in _JSON_TYPES]
             yield f"{stem}{TYPE}{end[0]}", tuple(usual)
     # A letter with which all values begin is not part of the text.
     yield re.sub(r"[\w\"'{\[-]+$", "", middle) if re.search(r"[\w]$", middle) else middle, ()
-
-
-_RELATED: Final = {"number": "integer", "null": "string", "array": "object", "object": "array"}
 
 
 def _word_of_each_type(words: Mapping[str, Counter[str]]) -> dict[str, str]:

@@ -4,8 +4,9 @@ How it works:
 
 1. Calls are found by the names of the tools and the keys of their arguments, under several assumptions about
    how calls are written (``find_calls.py``, ``find_parameters.py``).
-2. What is common around the calls is markup (``surroundings.py``).  What is common at the start of the
-   remaining text, and after it, are the markers of reasoning and content (``wrappers.py``).
+2. What is common around the calls is markup (``divide_text_around_calls.py``).  What is common at the start
+   of the remaining text, and after it, are the markers of reasoning and content
+   (``find_reasoning_and_content_markers.py``).
 3. Each combination is a dialect, which must explain the outputs: parse them, with all calls that were found,
    and render the messages back to the same text (``proof.py``).  The dialect that explains most outputs wins.
 """
@@ -13,6 +14,7 @@ How it works:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,13 +27,13 @@ from ..detection.detect_dialect import detect_dialect
 from ..sources import read_template
 from .build_dialect import build_dialect, build_without_calls, with_texts_of
 from .common_text import has_marker
+from .divide_text_around_calls import Layout, layouts
 from .find_calls import readings
 from .find_parameters import tagged_parameters
+from .find_reasoning_and_content_markers import end_of_turn, possible_wrappers
 from .found_calls import Reading, without_mentions
 from .outputs import Output, OutputLike, to_outputs
 from .proof import OutputProof, prove
-from .surroundings import Layout, layouts
-from .wrappers import end_of_turn, possible_wrappers
 
 _POINTS: Final = {"equal": 4, "spelling": 4, "different": 2, "": 0}
 """Points of a dialect for an output, by how the output is rendered back."""
@@ -165,34 +167,31 @@ def _without_calls(outputs: Sequence[Output], reading: Reading, name: str) -> It
     if not reading.count:
         why = "No calls were found in the outputs."
     for wrappers in possible_wrappers([_without_stop(text, stop) for text in texts]):
-        try:
-            dialect = build_without_calls(name, wrappers, stop)
-        except SpecError:
-            continue
-        yield _Candidate(dialect, outputs, reading, (why,))
+        with suppress(SpecError):  # the declaration language cannot express every combination
+            yield _Candidate(build_without_calls(name, wrappers, stop), outputs, reading, (why,))
 
 
 def _from_reading(reading: Reading, outputs: Sequence[Output], name: str) -> Iterator[_Candidate]:
+    """Yield the dialects that are possible with the calls of a reading."""
     if not reading.count:
         return
     with_calls = [bool(calls) for calls in reading.calls]
     texts = [output.text for output in outputs]
     stop = end_of_turn(texts, with_calls)
-    if stop:
-        texts = [_without_stop(text, stop) for text in texts]
+    texts = [_without_stop(text, stop) for text in texts]
     where = f"{reading.where_calls_are()} of {len(outputs)} outputs"
     evidence = (f"{reading.count} calls in {where} are written as {reading.notation}.",)
     for layout in layouts(reading, texts):
         for wrappers in possible_wrappers(_texts_without_calls(texts, layout)):
-            try:
+            with suppress(SpecError):
                 dialect = build_dialect(name, reading, layout, wrappers, stop)
-            except SpecError:
-                continue  # the declaration language cannot express this combination
-            yield _Candidate(dialect, outputs, reading, evidence)
+                yield _Candidate(dialect, outputs, reading, evidence)
 
 
 def _without_stop(text: str, stop: str) -> str:
-    """Return a text without the marker that ends the turn."""
+    """Return a text without the marker that ends the turn, if there is one."""
+    if not stop:
+        return text
     end = text.rstrip()
     return end.removesuffix(stop) if end.endswith(stop) else text
 

@@ -10,6 +10,7 @@ sglang     ``/model_info``, ``/server_info``   the paths of model and tokenizer,
                                                and the configured parser
 vllm       ``/v1/models``, ``/version``,       the path of the model, and the
            ``/tokenizer_info``                 tokenizer if the server allows it
+unspool    ``/v1/models``                      the dialect that the gateway parses
 =========  ==================================  ==================================
 
 If the reported model exists on this machine, its files are read, too.
@@ -62,7 +63,7 @@ def from_server(address: str, *, key: str | None = None) -> Source:
     """
     url, _, model = address.partition("#")
     server = _Server(url.rstrip("/").removesuffix("/v1"), os.environ.get(KEY, "") if key is None else key)
-    for read in (_llamacpp, _ollama, _sglang, _vllm):
+    for read in (_llamacpp, _gateway, _ollama, _sglang, _vllm):
         source = read(server, model)
         if source is not None:
             return replace(source, kind="server", url=server.url)
@@ -181,6 +182,33 @@ def _llamacpp(server: _Server, model: str) -> Source | None:
     )
 
 
+# -- unspool
+
+
+def _gateway(server: _Server, model: str) -> Source | None:
+    cards = [card for card in _model_cards(server) if card.get("owned_by") == "unspool"]
+    if not cards:
+        return None
+    card = _chosen(server, cards, model)
+    dialect = _text(card.get("dialect"))
+    return Source("", f"{server.url}/v1/models", name=_text(card.get("id")), parser=dialect, engine="unspool")
+
+
+def _model_cards(server: _Server) -> list[dict[str, Any]]:
+    """Return the descriptions of the models that the server lists."""
+    entries = (server.get("/v1/models") or {}).get("data")
+    return [card for card in entries if isinstance(card, dict)] if isinstance(entries, list) else []
+
+
+def _chosen(server: _Server, cards: list[dict[str, Any]], model: str) -> dict[str, Any]:
+    """Return the description of a model; of the first model, if ``model`` is empty."""
+    card = next((card for card in cards if model in ("", card.get("id"))), None)
+    if card is None:
+        have = ", ".join(_text(card.get("id")) for card in cards)
+        raise UsageError(f"{server.url} has no model {model}; it has {have}")
+    return card
+
+
 # -- Ollama
 
 
@@ -260,15 +288,10 @@ def _sglang(server: _Server, model: str) -> Source | None:
 
 
 def _vllm(server: _Server, model: str) -> Source | None:
-    listed = server.get("/v1/models") or {}
-    entries = listed.get("data")
-    cards = [card for card in entries if isinstance(card, dict)] if isinstance(entries, list) else []
-    card = next((card for card in cards if model in ("", card.get("id"))), None)
-    if model and cards and card is None:
-        have = ", ".join(_text(card.get("id")) for card in cards)
-        raise UsageError(f"{server.url} has no model {model}; it has {have}")
-    if card is None:
+    cards = _model_cards(server)
+    if not cards:
         return None
+    card = _chosen(server, cards, model)
     is_vllm = card.get("owned_by") == "vllm" or "version" in (server.get("/version") or {})
     path = _text(card.get("root")) or _text(card.get("id"))
     source = _local_files(server, path)

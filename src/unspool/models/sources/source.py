@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 SourceKind: TypeAlias = Literal["text", "file", "folder", "gguf", "hub", "ollama", "server"]
-EngineName: TypeAlias = Literal["vllm", "sglang", "llamacpp", "ollama", "openai"]
-"""Engines that serve models; ``openai`` is any other engine with an OpenAI-compatible API."""
+EngineName: TypeAlias = Literal["vllm", "sglang", "llamacpp", "ollama", "unspool", "openai"]
+"""Engines that serve models: ``unspool`` is the gateway, ``openai`` is any other engine with an
+OpenAI-compatible API."""
 
 _TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token")
 
@@ -76,7 +77,7 @@ class Source:
     families: tuple[str, ...] = ()
     """Names of the model family, or paths whose names may identify the family."""
     parser: str = ""
-    """The tool call parser that the engine is configured to use."""
+    """The tool call parser that the engine is configured to use; the dialect, if this is the gateway."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     """Ollama's parameters for the model, such as ``stop`` and ``num_ctx``."""
     url: str = ""

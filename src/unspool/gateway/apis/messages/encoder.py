@@ -8,7 +8,7 @@ from typing import Any
 from ....events import Event, FinishReason
 from ....message import Message
 from ....wire import MessagesStream, WireOptions
-from ...generation.choice_reader import Reader
+from ...generation.planned_choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
 from ...http.failure import Failure
@@ -52,7 +52,7 @@ class MessagesEncoder(ResponseEncoder):
         stream = MessagesStream(
             planned, model=self.model, options=self.options, id=self._stream.id, load_arguments=raw_json
         )
-        return stream.response(self._builder.message(), usage=self.wire_usage())
+        return stream.response(self._builder.message, usage=self.wire_usage())
 
     def failing(self, failure: Failure) -> bytes:
         return b"event: error\ndata: %b\n\n" % encode_line(anthropic_error(failure))

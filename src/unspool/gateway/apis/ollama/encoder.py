@@ -10,7 +10,7 @@ from typing import Any
 from ....events import Event, FinishReason
 from ....message import Message
 from ....wire import Chunk, Form, OllamaStream, Usage, WireOptions
-from ...generation.choice_reader import Reader
+from ...generation.planned_choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
 from ...http.exchange import LINES

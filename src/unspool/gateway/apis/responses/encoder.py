@@ -8,7 +8,7 @@ from typing import Any
 from ....events import Event, FinishReason
 from ....message import Message
 from ....wire import ResponsesStream, WireOptions
-from ...generation.choice_reader import Reader
+from ...generation.planned_choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
 from ...http.failure import Failure

@@ -288,7 +288,7 @@ class _Inference:
         return (before, after) if found else ("", "")
 
     def layout_of_one_call(self, text: str, lead: str, end: str) -> _Layout:
-        """Return the layout of a turn with one call; all text around the call is part of the call."""
+        """Return the layout of a turn with one call; all markup is considered part of the call."""
         first, last = _ends_of_placeholders(text)
         head = text[:first].removeprefix(lead).lstrip()
         return _Layout("", head, text[first:last], _without_end(text[last:], end), "", "")
