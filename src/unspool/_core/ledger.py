@@ -48,12 +48,11 @@ from ..events import (
     Markup,
     Text,
 )
-from .mypyc_types import i64
+from .mypyc_types import i64, mypyc_attr
 from .scan.character_runs import COMPILED
 
 if TYPE_CHECKING:
     from ..events import Channel, FinishReason, MarkupKind, Status
-    from .stages.unread_calls import UnreadCalls
 
 BLOCK: Final = 16_384
 """Number of characters after which pieces of a call's raw text are joined into one string."""
@@ -62,6 +61,31 @@ TEXT_BLOCK: Final = 4096
 CONTEXT: Final = 1024
 """Number of characters in front of a text that show whether the text is quoted."""
 _new_text: Final = partial(object.__new__, Text)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TextObserver:
+    """Receiver of the text of an output, which the ledger passes on in large pieces."""
+
+    __slots__ = ("is_waiting",)
+
+    def __init__(self) -> None:
+        self.is_waiting: bool = False
+        """True if every text is needed.
+
+        If false, the ledger may leave out text without brackets and code fences, except its last characters.
+        """
+
+    def feed(self, channel: Channel, text: str, start: int) -> None:
+        """Take more text of a channel, which begins at offset ``start`` of the output."""
+        raise NotImplementedError
+
+    def finish(self, *, has_answer: bool) -> list[Event]:
+        """End the output, and return diagnostics about its text.
+
+        :param has_answer: true if the output has content or calls.
+        """
+        raise NotImplementedError
 
 
 class Ledger:
@@ -101,7 +125,7 @@ class Ledger:
         base: int,
         keep_raw: bool,
         reports_late_ids: bool = True,
-        unread_calls: UnreadCalls | None = None,
+        unread_calls: TextObserver | None = None,
     ) -> None:
         """Create an empty ledger.
 
@@ -350,9 +374,7 @@ class Ledger:
         """Emit a diagnostic for each unread call in the output."""
         self._end_text(self._base + self.position)
         if self._unread_calls is not None:
-            for call in self._unread_calls.finish(has_answer=self._has_content or self.index >= 0):
-                detail = f"this looks like a call of {call.name} in the dialect {call.dialect}"
-                self._events.append(Diagnostic("unread_call", detail, call.start, call.start, call.text))
+            self._events += self._unread_calls.finish(has_answer=self._has_content or self.index >= 0)
 
     # -- calls
 

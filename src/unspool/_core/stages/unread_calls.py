@@ -54,13 +54,15 @@ from ...dialects.parse_templates import (
 )
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event
 from ...policies import DEFAULTS
+from ..compile_cache import compiled_dialect
+from ..ledger import TextObserver
+from ..machine import Machine
 from ..schema.mismatch import find_mismatch
 from ..schema.tools import Tools
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from ...events import Channel
-    from ..machine import Machine
 
 WINDOW: Final = 65_536
 """Maximum number of characters of an unread call."""
@@ -108,26 +110,28 @@ class UnreadCall(NamedTuple):
     """Name of the function."""
     channel: Channel
 
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """Diagnostic that reports the call."""
+        detail = f"this looks like a call of {self.name} in the dialect {self.dialect}"
+        return Diagnostic("unread_call", detail, self.start, self.start, self.text)
 
-class UnreadCalls:
+
+class UnreadCalls(TextObserver):
     """Detector of unread calls in the text of one output."""
 
-    __slots__ = ("_dialect", "_reads_reasoning", "_search", "_tools", "is_waiting")
+    __slots__ = ("_dialect", "_reads_reasoning", "_search", "_tools")
 
     def __init__(self, dialect: Dialect, tools: Tools, reads_reasoning: bool) -> None:
         """Create a detector for an output in this dialect.
 
         :param reads_reasoning: whether calls in reasoning are calls.
         """
+        super().__init__()
         self._dialect = dialect
         self._tools = tools
         self._reads_reasoning = reads_reasoning
         self._search: _TextSearch | None = None
-        self.is_waiting = False
-        """True if a candidate or a code fence may begin in the text so far, but more text is needed.
-
-        If false, text in which none can begin may be left out, except its last characters.
-        """
 
     def feed(self, channel: Channel, text: str, start: int) -> None:
         """Take more text, which begins at offset ``start`` of the output."""
@@ -137,14 +141,16 @@ class UnreadCalls:
             self._search = _TextSearch(self._dialect, self._tools)
         self.is_waiting = self._search.feed(channel, text, start)
 
-    def finish(self, *, has_answer: bool) -> list[UnreadCall]:
-        """End the output, and return its unread calls.
+    def finish(self, *, has_answer: bool) -> list[Event]:
+        """End the output, and return a diagnostic for each unread call.
 
         :param has_answer: whether the output has content or calls.
         """
         if self._search is None:
             return []
-        return [call for call in self._search.finish() if call.channel == "content" or not has_answer]
+        return [
+            call.diagnostic for call in self._search.finish() if call.channel == "content" or not has_answer
+        ]
 
 
 class _TextSearch:
@@ -458,11 +464,8 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
     If the parser of the dialect does not read a complete call there, the name is empty, and the last value is
     the number of characters that it has read.
     """
-    from ..compile_cache import compiled_dialect
-    from ..machine import Machine as _Machine
-
     compiled = compiled_dialect(dialect, True, tools.declared)
-    machine = _Machine(
+    machine = Machine(
         compiled,
         tools,
         DEFAULTS,
@@ -470,7 +473,6 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
         keep_raw=False,
         new_id=_no_id,
         remove_calls=False,
-        reports_unread=False,
     )
     name, arguments = "", ""
     is_marked, is_closed = False, True
