@@ -26,6 +26,7 @@ from ._core.read_prompt_end import (
 )
 from ._core.schema.tools import Tools, as_tools
 from ._core.stages.message_builder import MessageBuilder
+from ._core.stages.unread_calls import UnreadCalls
 from ._core.stages.whitespace_filter import WhitespaceFilter
 from ._core.stages.whole_call_buffer import CommitBuffer
 from ._core.token_ids.reader import TokenReader
@@ -144,6 +145,9 @@ class Parser:
             keep_raw=self._keep_raw,
             new_id=new_id,
             remove_calls=self._tools.refused,
+            unread_calls=UnreadCalls(self.dialect, self._tools, policies.calls_in_reasoning == "call")
+            if compiled.has_calls and not self._tools.refused
+            else None,
         )
         self._first_events: list[Event] = read_prompt(machine, compiled, tail) if tail else []
         if self._given_start is not None:

@@ -67,7 +67,7 @@ def test_the_ledger_never_calls_the_machine() -> None:
         for node in ast.walk(ast.parse(LEDGER.read_text("utf-8")))
         if isinstance(node, ast.ImportFrom)
     }
-    helpers = {"functools", "mypyc_types", "scan.character_runs", "stages.unread_calls"}
+    helpers = {"functools", "mypyc_types", "scan.character_runs"}
     assert imported <= {"__future__", "typing", "events", *helpers}
 
 

@@ -48,18 +48,44 @@ from ..events import (
     Markup,
     Text,
 )
-from .mypyc_types import i64
+from .mypyc_types import i64, mypyc_attr
 from .scan.character_runs import COMPILED
 
 if TYPE_CHECKING:
     from ..events import Channel, FinishReason, MarkupKind, Status
-    from .stages.unread_calls import UnreadCalls
 
 BLOCK: Final = 16_384
 """Number of characters after which pieces of a call's raw text are joined into one string."""
 TEXT_BLOCK: Final = 4096
 """Number of characters after which pieces of text are searched for unread calls."""
+CONTEXT: Final = 1024
+"""Number of characters in front of a text that show whether the text is quoted."""
 _new_text: Final = partial(object.__new__, Text)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TextObserver:
+    """Receiver of the text of an output, which the ledger passes on in large pieces."""
+
+    __slots__ = ("is_waiting",)
+
+    def __init__(self) -> None:
+        self.is_waiting: bool = False
+        """True if every text is needed.
+
+        If false, the ledger may leave out text without brackets and code fences, except its last characters.
+        """
+
+    def feed(self, channel: Channel, text: str, start: int) -> None:
+        """Take more text of a channel, which begins at offset ``start`` of the output."""
+        raise NotImplementedError
+
+    def finish(self, *, has_answer: bool) -> list[Event]:
+        """End the output, and return diagnostics about its text.
+
+        :param has_answer: true if the output has content or calls.
+        """
+        raise NotImplementedError
 
 
 class Ledger:
@@ -72,6 +98,7 @@ class Ledger:
         "_blocks",
         "_deferred",
         "_events",
+        "_has_content",
         "_join_at",
         "_keep_raw",
         "_last_call",
@@ -98,7 +125,7 @@ class Ledger:
         base: int,
         keep_raw: bool,
         reports_late_ids: bool = True,
-        unread_calls: UnreadCalls | None = None,
+        unread_calls: TextObserver | None = None,
     ) -> None:
         """Create an empty ledger.
 
@@ -123,7 +150,8 @@ class Ledger:
         self._search_at: i64 = TEXT_BLOCK  # output offset at which the pieces are searched
         self.text_channel: Channel = "content"
         """Channel of the next text."""
-        self._unread_calls = unread_calls
+        self._unread_calls: Final = unread_calls
+        self._has_content = False  # true if content other than whitespace was searched
         self._set_aside: list[str] = []
         self._set_aside_length: i64 = 0  # stored because `pending` needs it after every feed
         # Calls.
@@ -325,21 +353,28 @@ class Ledger:
         self._texts = []
         self._last_text = texts[-1]
         self._search_at = end + TEXT_BLOCK
-        if self._unread_calls is not None:
-            text = "".join(texts)
-            start = end - len(text)
-            if start < 0:  # the text begins in the prompt
-                text = _in_output(text, start)
-                start = 0
-            self._unread_calls.feed(self.text_channel, text, start, is_end=is_end)
+        unread_calls = self._unread_calls
+        if unread_calls is None:
+            return
+        text = "".join(texts)
+        start = end - len(text)
+        if start < 0:  # the text begins in the prompt
+            text = _in_output(text, start)
+            start = 0
+        if not self._has_content and self.text_channel == "content":
+            self._has_content = not text.isspace()
+        # Most text ends here, because no call could begin in it.  Only its end may be needed later.
+        if not unread_calls.is_waiting and not _may_have_calls(text):
+            if not is_end:
+                self._texts.append(text[-CONTEXT:])
+            return
+        unread_calls.feed(self.text_channel, text, start)
 
     def _report_unread_calls(self) -> None:
         """Emit a diagnostic for each unread call in the output."""
         self._end_text(self._base + self.position)
         if self._unread_calls is not None:
-            for call in self._unread_calls.finish(has_calls=self.index >= 0):
-                detail = f"this looks like a call of {call.name} in the dialect {call.dialect}"
-                self._events.append(Diagnostic("unread_call", detail, call.start, call.start, call.text))
+            self._events += self._unread_calls.finish(has_answer=self._has_content or self.index >= 0)
 
     # -- calls
 
@@ -474,6 +509,11 @@ class Ledger:
         """Emit the last event of the stream."""
         self._report_unread_calls()
         self._events.append(Finish(reason, self._base + self.position))
+
+
+def _may_have_calls(text: str) -> bool:
+    """Return whether text may contain the beginning of an unread call or of a block of code."""
+    return "<" in text or "[" in text or "{" in text or "]" in text or "```" in text or "~~~" in text
 
 
 def _in_output(raw: str, start: i64) -> str:

@@ -58,10 +58,9 @@ from .compiler.bare_calls import CODE_FENCE, fence_of
 from .compiler.match_program_types import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
 from .compiler.states_outside_calls import StartState
-from .ledger import Ledger
+from .ledger import Ledger, TextObserver
 from .scan.character_runs import BOUND, skip_whitespace
 from .scan.markers import MarkerSet
-from .stages.unread_calls import UnreadCalls
 from .unique_call_ids import CallIds
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ class Machine:
         keep_raw: bool,
         new_id: Callable[[str, int], str] | None,
         remove_calls: bool,
-        reports_unread: bool = True,
+        unread_calls: TextObserver | None = None,
     ) -> None:
         """Create a machine that has not read any input.
 
@@ -159,7 +158,7 @@ class Machine:
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
         :param new_id: a function that generates the id of a call; None: generate ids in the dialect's format.
         :param remove_calls: turn calls into markup, because the request offered no tools.
-        :param reports_unread: report text that looks like a call in a diagnostic.
+        :param unread_calls: a detector that gets all text of the output.
         """
         self._compiled: Final = compiled
         self._states: Final = compiled.states
@@ -175,9 +174,6 @@ class Machine:
         # Families with ids of their own write them last in healthy calls, which need no diagnostic.  Only the
         # stage that waits for the whole call needs it, because the diagnostic contains the id.
         reports_late_ids = policies.commit == "call" or id_format.native_length is None
-        unread_calls = None
-        if reports_unread and compiled.has_calls and not tools.refused:
-            unread_calls = UnreadCalls(compiled.dialect, tools, policies.calls_in_reasoning == "call")
         self.ledger: Final = Ledger(
             base=base,
             keep_raw=keep_raw or bool(compiled.repetitions),

@@ -54,6 +54,9 @@ from ...dialects.parse_templates import (
 )
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event
 from ...policies import DEFAULTS
+from ..compile_cache import compiled_dialect
+from ..ledger import TextObserver
+from ..machine import Machine
 from ..schema.mismatch import find_mismatch
 from ..schema.tools import Tools
 
@@ -67,11 +70,16 @@ _BEFORE: Final = 256
 """Number of characters in front of a candidate that show whether it is quoted."""
 _LONGEST_TOKEN: Final = 512
 """Maximum number of characters of a match of the patterns below."""
-_MOST_EXAMINED: Final = 64
+_PIECE: Final = 1024
+"""Number of characters that such a parser reads at once."""
+_WASTE: Final = 4096
+_WASTE_PER_CHARACTER: Final = 4
+"""Maximum number of characters that such parsers read in vain, and how it grows with the offset."""
+_MOST_EXAMINED: Final = 32
 """Maximum number of candidates of an output that are examined."""
 _MOST_REPORTED: Final = 16
 """Maximum number of unread calls of an output that are reported."""
-_MOST_PARSED: Final = 4
+_MOST_PARSED: Final = 6
 """Maximum number of dialects whose parsers try to read the text after a marker."""
 _MOST_PATTERNS: Final = 64
 """Maximum number of sets of tools whose patterns are kept."""
@@ -102,50 +110,47 @@ class UnreadCall(NamedTuple):
     """Name of the function."""
     channel: Channel
 
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """Diagnostic that reports the call."""
+        detail = f"this looks like a call of {self.name} in the dialect {self.dialect}"
+        return Diagnostic("unread_call", detail, self.start, self.start, self.text)
 
-class UnreadCalls:
+
+class UnreadCalls(TextObserver):
     """Detector of unread calls in the text of one output."""
 
-    __slots__ = ("_dialect", "_has_content", "_reads_reasoning", "_search", "_searched_to", "_tools")
+    __slots__ = ("_dialect", "_reads_reasoning", "_search", "_tools")
 
     def __init__(self, dialect: Dialect, tools: Tools, reads_reasoning: bool) -> None:
         """Create a detector for an output in this dialect.
 
         :param reads_reasoning: whether calls in reasoning are calls.
         """
+        super().__init__()
         self._dialect = dialect
         self._tools = tools
         self._reads_reasoning = reads_reasoning
-        self._has_content = False
         self._search: _TextSearch | None = None
-        self._searched_to = -1  # offset up to which text was searched
 
-    def feed(self, channel: Channel, text: str, start: int, *, is_end: bool) -> None:
-        """Take more text, which begins at offset ``start`` of the output.
-
-        :param is_end: whether other text does not follow directly.
-        """
-        if channel == "content":
-            self._has_content = self._has_content or not text.isspace()
-        elif not self._reads_reasoning:
-            return
-        # Most texts are short, and contain nothing with which a candidate or a code fence could begin.
-        if is_end and start != self._searched_to and not any(special in text for special in _SPECIAL):
+    def feed(self, channel: Channel, text: str, start: int) -> None:
+        """Take more text, which begins at offset ``start`` of the output."""
+        if channel == "reasoning" and not self._reads_reasoning:
             return
         if self._search is None:
             self._search = _TextSearch(self._dialect, self._tools)
-        self._search.feed(channel, text, start)
-        self._searched_to = start + len(text)
+        self.is_waiting = self._search.feed(channel, text, start)
 
-    def finish(self, *, has_calls: bool) -> list[UnreadCall]:
-        """End the output, and return its unread calls.
+    def finish(self, *, has_answer: bool) -> list[Event]:
+        """End the output, and return a diagnostic for each unread call.
 
-        :param has_calls: whether the output has calls.
+        :param has_answer: whether the output has content or calls.
         """
         if self._search is None:
             return []
-        has_answer = self._has_content or has_calls
-        return [call for call in self._search.finish() if call.channel == "content" or not has_answer]
+        return [
+            call.diagnostic for call in self._search.finish() if call.channel == "content" or not has_answer
+        ]
 
 
 class _TextSearch:
@@ -165,6 +170,7 @@ class _TextSearch:
         "_tool_patterns",
         "_tools",
         "_wait",
+        "_wasted",
     )
 
     def __init__(self, dialect: Dialect, tools: Tools) -> None:
@@ -181,10 +187,11 @@ class _TextSearch:
         self._wait = 0  # length of the kept text at which the search continues
         self._fences: dict[Channel, str] = {"content": "", "reasoning": ""}  # open code fences
         self._examined = 0
+        self._wasted = 0  # number of characters that parsers have read in vain
         self._found: list[UnreadCall] = []
 
-    def feed(self, channel: Channel, text: str, start: int) -> None:
-        """Take more text, which begins at offset ``start`` of the output."""
+    def feed(self, channel: Channel, text: str, start: int) -> bool:
+        """Take more text; return whether a candidate may begin in the part that was not searched yet."""
         if channel != self._channel or start != self._end:
             self._end_run()
             self._channel = channel
@@ -194,6 +201,7 @@ class _TextSearch:
         self._end = start + len(text)
         if self._length >= self._wait:
             self._continue(final=False)
+        return bool(self._wait) or any(special in piece for piece in self._pieces for special in _SPECIAL)
 
     def finish(self) -> list[UnreadCall]:
         """End the text, and return all unread calls."""
@@ -392,8 +400,12 @@ class _TextSearch:
         """Return the complete call that one of the dialects reads at an index, and its arguments."""
         window = text[start : start + _PARSED]
         for dialect in dialects:
+            if self._wasted > _WASTE + _WASTE_PER_CHARACTER * (self._base + start):
+                return None
             name, arguments, length = _first_call(dialect, self._tools, window)
-            if name:
+            if not name:
+                self._wasted += length
+            else:
                 whole = window[:length]
                 return UnreadCall(self._base + start, whole, dialect.name, name, self._channel), arguments
         return None
@@ -449,11 +461,9 @@ def _is_quoted(text: str, at: int) -> bool:
 def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, int]:
     """Return the name, the arguments and the end of the call with which a text begins.
 
-    The name is empty if the parser of the dialect does not read a complete call there.
+    If the parser of the dialect does not read a complete call there, the name is empty, and the last value is
+    the number of characters that it has read.
     """
-    from ..compile_cache import compiled_dialect
-    from ..machine import Machine
-
     compiled = compiled_dialect(dialect, True, tools.declared)
     machine = Machine(
         compiled,
@@ -463,29 +473,53 @@ def _first_call(dialect: Dialect, tools: Tools, text: str) -> tuple[str, str, in
         keep_raw=False,
         new_id=_no_id,
         remove_calls=False,
-        reports_unread=False,
     )
-    events: list[Event] = machine.feed(text)
-    events += machine.finish(None)
-    name, arguments = "", []
-    is_marked = False
-    is_closed = not any(isinstance(event, Diagnostic) and event.kind == "missing_closer" for event in events)
-    for event in events:
-        if isinstance(event, CallStart):
+    name, arguments = "", ""
+    is_marked, is_closed = False, True
+    reader = _PieceReader(machine, text)
+    for event in reader.events():
+        if isinstance(event, Diagnostic):
+            is_closed = is_closed and event.kind != "missing_closer"
+        elif isinstance(event, CallStart):
             # A call whose name is not in the text is raw code, or a guess.
             if event.start or event.name_start == event.name_end or not tools.could_be(event.name):
                 break
             name = event.name
             is_marked = text[event.name_start - 1] in "\"'="
+        elif not name:
+            break  # something else begins here
         elif isinstance(event, CallArgs):
-            arguments.append(event.json)
+            arguments += event.json
         elif isinstance(event, CallEnd):
             # A word after a marker is not a call, as in "between <tool_call> and </tool_call>".
-            is_call = "".join(arguments) != "{}" or (is_closed and (is_marked or tools.declares(name)))
-            if event.status == "complete" and name and is_call:
-                return name, "".join(arguments), event.end
+            is_call = arguments != "{}" or (is_closed and (is_marked or tools.declares(name)))
+            if event.status == "complete" and is_call:
+                return name, arguments, event.end
             break
-    return "", "", 0
+    return "", "", reader.length
+
+
+class _PieceReader:
+    """Reader of a text in pieces, because the beginning of the text is usually enough."""
+
+    __slots__ = ("_machine", "_text", "length")
+
+    def __init__(self, machine: Machine, text: str) -> None:
+        self._machine = machine
+        self._text = text
+        self.length = 0
+        """Number of characters that were read."""
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events of the text."""
+        while self.length < len(self._text):
+            piece = self._text[self.length : self.length + _PIECE]
+            self.length += len(piece)
+            events = self._machine.feed(piece)
+            yield from events
+            if not events and not self._machine.call_open:
+                return  # the head of a call is shorter
+        yield from self._machine.finish(None)
 
 
 def _no_id(_: str, index: int) -> str:
@@ -592,7 +626,7 @@ def _changed(opener: str) -> list[str]:
     patterns: list[str] = []
     for part in re.split(r"(\s*[|｜]\s*|[▁_ ]|>$)", opener):
         if part.strip() in ("|", "｜"):
-            patterns.append(r"\s?[|｜]{1,2}\s?")
+            patterns.append(_CHANGED_BARS)
         elif part in _CHANGED:
             patterns.append(_CHANGED[part])
         else:
@@ -600,7 +634,12 @@ def _changed(opener: str) -> list[str]:
     return patterns
 
 
+_CHANGED_BARS: Final = r"\s?[|｜]{1,2}\s?"
 _CHANGED: Final = {"▁": "[▁_ ]?", "_": "[▁_ ]?", " ": "[▁_ ]?", ">": r"\s?>"}
+_OPTIONAL: Final = frozenset({"[▁_ ]?"})
+_FIRST: Final = {_CHANGED_BARS: r"\s|｜", r"\s?>": r"\s>"}
+"""Characters with which matches of these patterns begin, for a character class."""
+_FEW: Final = 4
 
 
 def _pattern_of(sequences: Iterable[Sequence[str]]) -> str:
@@ -615,7 +654,11 @@ def _pattern_of(sequences: Iterable[Sequence[str]]) -> str:
     if not branches:
         return ""
     ways = "|".join(first + _pattern_of(rests) for first, rests in branches.items())
-    return f"(?:{ways}){'?' if may_end else ''}"
+    ahead = ""
+    if len(branches) > _FEW and not may_end and _OPTIONAL.isdisjoint(branches):
+        # One look at the next character rejects most text.
+        ahead = f"(?=[{''.join(_FIRST.get(first, first) for first in branches)}])"
+    return f"{ahead}(?:{ways}){'?' if may_end else ''}"
 
 
 def _normal_form(opener: str) -> str:
