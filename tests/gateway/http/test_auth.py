@@ -540,6 +540,7 @@ def test_concurrency_counts_requests_with_complete_bodies(engine: EngineProcess,
         until(lambda: len(gateway.gateway.active) == 5)
         assert send(gateway.url + CHAT, whole)[0] == 200
         for client in slow:
+            until(lambda: not gateway.gateway.active._admitted)
             client.sendall(whole[-1:])
             assert b" 200 " in client.recv(100)
 
