@@ -282,7 +282,7 @@ def _compile_calls(
     }
     in_text = [*_calls_in_text(forms, confirmations, bare), *_calls_with_wrong_closer(forms, follow)]
     if options.has_declared_tools and not bare:
-        in_text += _calls_after_text(forms, follow)
+        in_text += _calls_after_text(dialect, forms, follow)
     next_in_section = {
         section: list(_next_in_section(dialect, section, confirmations, bare)) for section in forms.sections
     }
@@ -388,9 +388,11 @@ def _calls_with_wrong_closer(forms: DialectForms, follow: FollowSets) -> Iterato
                     )
 
 
-def _calls_after_text(forms: DialectForms, follow: FollowSets) -> Iterator[Program]:
+def _calls_after_text(dialect: Dialect, forms: DialectForms, follow: FollowSets) -> Iterator[Program]:
     """Yield programs for calls with a line of text between the opening marker of the section and the call."""
     for section in forms.sections:
+        if section.opener in dialect.drop:
+            continue  # the opening marker is removed wherever it occurs
         for form in forms.calls:
             confirmation = [Step(FOLLOWED, markers=follow.first_param)] if form.payload == "params" else []
             marked = is_marker(section.opener) and form.opener[:1] in ("<", "[", "]")
