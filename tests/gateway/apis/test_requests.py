@@ -342,6 +342,19 @@ def test_parse_endpoint_refuses_bad_requests(replay: GatewayThread, body: dict[s
 # -- settings and the command line
 
 
+def test_chat_upstreams_accept_bare_calls_by_default() -> None:
+    for upstream, choices, value in (
+        ("chat", {}, "alone"),
+        ("chat", {"bare_calls": "off"}, "off"),
+        ("completions", {}, "off"),
+    ):
+        settings = load_settings(
+            {"upstream": upstream, "url": "http://u", "dialect": "hermes", "policies": choices},
+            environment={},
+        )
+        assert settings.parser_policies().bare_calls == value
+
+
 def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(
@@ -358,7 +371,7 @@ def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
     settings = load_settings({"port": 3, "engine": None}, environment=environment)
     assert (settings.port, settings.host, settings.idle_timeout, settings.api_keys) == (3, "b", 5.0, ("k",))
     assert settings.aliases == ("x", "y")
-    assert settings.parser_policies() == Policies.preset("vllm", commit="call")
+    assert settings.parser_policies() == Policies.preset("vllm", commit="call", bare_calls="alone")
     assert settings.chat_template_kwargs == {"enable_thinking": False}
     assert settings.shown()["api_keys"] == "set"
 
