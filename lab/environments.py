@@ -31,6 +31,7 @@ _ENGINE_REQUIREMENTS: Final = (
     *("partial-json-parser", "jsonschema", "pyzmq", "msgspec", "mistral_common", "pyyaml", "cloudpickle"),
     *("pybase64", "cbor2", "ijson", "oss-harmony", "anthropic", "python-json-logger", "setproctitle"),
     *("blake3", "py-cpuinfo", "sentencepiece", "protobuf", "xgrammar==0.2.8", "einops", "lark", "uvloop"),
+    *("llguidance", "outlines_core"),
 )
 """Requirements for importing an engine's parsers and servers, without its kernels."""
 _CHECKOUT: Final = ("--no-deps", "-e", str(ROOT))

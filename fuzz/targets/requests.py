@@ -82,8 +82,12 @@ class _Generator:
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
         return f"{len(tokens)} tokens"
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
-        raise Failure("not_found", f"no endpoint {path} for {len(body)} fields", code="not_found")
+    async def forward(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ForwardedResponse:
+        raise Failure(
+            "not_found", f"no {path} for {len(body)} fields, {len(headers)} headers", code="not_found"
+        )
 
     async def open(self, task: UpstreamRequest) -> Stream:
         return _Stream(self.text, task.n)

@@ -14,8 +14,11 @@ from typing import Final
 
 _START_LIMIT: Final = 900
 """Time limit for the start in seconds; slow machines take minutes to import an engine."""
-_QUIET: Final = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-"""Environment variables that disable downloads and leave other cores alone."""
+_QUIET: Final = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "UNSPOOL_POLICIES": "unspool"}
+"""Environment variables that disable downloads, leave other cores alone, and select unspool's own policies.
+
+Answers are compared with ``unspool.parse``.
+"""
 
 
 @contextmanager

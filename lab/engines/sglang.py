@@ -278,7 +278,7 @@ def run_cases(cases: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
         program = ("-m", "lab.engines.sglang_servers")
         command = [str(environments.python("sglang")), *program, str(asked), str(out)]
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        variables = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
+        variables = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "UNSPOOL_POLICIES": "unspool"}
         subprocess.run(command, check=True, env=variables)  # noqa: S603 - our own program
         first, *rest = out.read_text(encoding="utf-8").splitlines()
     return json.loads(first)["version"], [json.loads(line) for line in rest]

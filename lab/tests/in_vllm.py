@@ -5,6 +5,7 @@ One process answers everything, because importing vLLM takes most of the time.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import logging
@@ -13,14 +14,20 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import vllm.sampling_params
 from transformers import AutoTokenizer
 from vllm import reasoning as vllm_reasoning
+from vllm.entrypoints.generate.base.protocol import RequestResponseMetadata
+from vllm.entrypoints.openai.chat_completion import serving as chat_serving
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.parser.abstract_parser import Parser
 from vllm.parser.parser_manager import ParserManager
 from vllm.reasoning import ReasoningParser, ReasoningParserManager
@@ -59,7 +66,7 @@ def main() -> None:
     parsers.log.addHandler(LINES)
     parsers.log.setLevel(logging.INFO)
     parsers.log.propagate = False
-    report: dict[str, Any] = {"before": sorted(ToolParserManager.lazy_parsers)}
+    report: dict[str, Any] = {"version": version("vllm"), "before": sorted(ToolParserManager.lazy_parsers)}
     report |= {"unregistrable": unregistrable(), "unknown_release": unknown_release()}
     report |= registered()
     report |= {"contracts": contracts(), "replaced": replaced()}
@@ -73,6 +80,12 @@ def main() -> None:
             if dialect == "hermes":
                 report["detected"] = detected(tokenizer)
                 report["forced"] = forced(tokenizer)
+                report |= levels(tokenizer)
+                report["finish"] = finish_reasons(tokenizer)
+                report["unannounced"] = unannounced_reasoning(tokenizer)
+                report["changed"] = changed_releases(tokenizer)
+                report["mixed"] = mixed_pairs(tokenizer)
+                report["forbidden"] = forbidden_calls(tokenizer)
     print("\n" + json.dumps(report))
 
 
@@ -111,6 +124,7 @@ def unknown_release() -> dict[str, Any]:
         ).__name__
     finally:
         vllm.sampling_params.StructuredOutputsParams = params
+        parsers._failure.clear()
         parsers._warn_once.cache_clear()
         parsers.parser_class.cache_clear()
         ToolParserManager.tool_parsers.clear()
@@ -119,6 +133,58 @@ def unknown_release() -> dict[str, Any]:
             if name != parsers.__name__:
                 del sys.modules[name]
     return {"served": served, "said": LINES.take()}
+
+
+def changed_releases(tokenizer: Any) -> dict[str, Any]:
+    """Return the parsers of servers in releases that differ, and the log lines.
+
+    In each release, one server names unspool's parsers, and another one does not.
+    """
+    answers: dict[str, Any] = {}
+
+    def renamed_attribute() -> Iterator[None]:
+        method = Parser._initialize_history_tool_call_cnt
+        del Parser._initialize_history_tool_call_cnt
+        yield
+        Parser._initialize_history_tool_call_cnt = method
+
+    def raising_method() -> Iterator[None]:
+        method = Parser._initialize_history_tool_call_cnt
+        Parser._initialize_history_tool_call_cnt = lambda: None  # another signature
+        yield
+        Parser._initialize_history_tool_call_cnt = method
+
+    def renamed_arguments() -> Iterator[None]:
+        kept = ParserManager.get_parser
+
+        def get_parser(cls: type[Any], /, tools: Any = None, reasoning: Any = None, **rest: Any) -> Any:
+            return kept.__func__.__wrapped__(cls, tools, reasoning, **rest)
+
+        ParserManager.get_parser = classmethod(get_parser)
+        register()
+        yield
+        ParserManager.get_parser = kept
+
+    for change in (renamed_attribute, raising_method, renamed_arguments):
+        LINES.take()
+        with contextmanager(change)():
+            options = {"enable_auto_tools": True}
+            if "tokenizer" in inspect.signature(ParserManager.get_parser).parameters:
+                options["tokenizer"] = tokenizer
+            theirs = ParserManager.get_parser("hermes", "qwen3", **options)
+            said = LINES.take()
+            ours: Any = ParserManager.get_parser("unspool:hermes", "unspool:hermes", **options)
+            answers[change.__name__] = {
+                "theirs": [theirs.__name__, theirs.tool_parser_cls.__module__, said],
+                "ours": [ours.__name__, ours.tool_parser_cls.__module__],
+                "lines": len(LINES.take()),
+            }
+        parsers._failure.clear()
+        parsers._warn_once.cache_clear()
+        parsers.parser_class.cache_clear()
+        ToolParserManager.tool_parsers.clear()
+        ReasoningParserManager.reasoning_parsers.clear()
+    return answers
 
 
 def registered() -> dict[str, Any]:
@@ -130,6 +196,11 @@ def registered() -> dict[str, Any]:
         "reasoning": sorted(ReasoningParserManager.list_registered()),
         "loaded": [name for name in sys.modules if name.startswith(f"{integrations.__name__}.vllm.")],
         "said": LINES.take(),
+        "resolved": [
+            ToolParserManager.get_tool_parser(name).__name__
+            for name in ("unspool", "unspool:hermes", "unspool_hermes", "unspool:deepseek_r1")
+        ],
+        "unresolved": "unspool:nonsense" in ToolParserManager.lazy_parsers,
     }
 
 
@@ -144,6 +215,7 @@ def replacing(names: str) -> Iterator[None]:
     finally:
         del os.environ["UNSPOOL_REPLACE"]
         ToolParserManager.lazy_parsers, ReasoningParserManager.lazy_parsers = kept
+        register()
         ToolParserManager.tool_parsers.clear()
         ReasoningParserManager.reasoning_parsers.clear()
 
@@ -200,14 +272,15 @@ def _abstract(ours: type, theirs: type) -> Iterator[str]:
 
 def detected(tokenizer: Any) -> dict[str, Any]:
     """Return how the name that selects the dialect from the template resolves."""
+    from unspool.integrations.vllm import _model_format
+
+    _model_format._logged.clear()
     LINES.take()
     made: Any = ParserManager.get_parser(
         "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer
     )
     logged = LINES.take()
     tokenizer.chat_template = "{{ messages }}"
-    from unspool.integrations.vllm import _model_format
-
     _model_format.model_format.cache_clear()
     _model_format._detect.cache_clear()
     try:
@@ -230,12 +303,217 @@ def forced(tokenizer: Any) -> list[bool]:
     return results
 
 
+def levels(tokenizer: Any) -> dict[str, Any]:
+    """Return what each level of ``--tool-strict-level`` enforces in a request with optional calls."""
+    names: tuple[str, ...] = ()
+    if find_spec("vllm.tool_parsers.tool_strict_level") is not None:
+        names = get_args(import_module("vllm.tool_parsers.tool_strict_level").ToolStrictLevelName)
+    enforced = {}
+    for level in ("default", "auto", "function", "parameter"):
+        options = {"tool_strict_level": level} if level in names else {}
+        made: Any = ParserManager.get_parser(
+            "unspool_hermes", "unspool_hermes", enable_auto_tools=True, **options
+        )
+        request = _request("hermes")
+        adjusted = made(tokenizer, request.tools, chat_template_kwargs={}).adjust_request(request)
+        tag = getattr(adjusted.structured_outputs, "structural_tag", None)
+        enforced[level] = "free" if tag is None else "schemas" if "properties" in tag else "form"
+    return {"levels": enforced, "level names": names}
+
+
+CALL = '<tool_call>\n{"name": "run_python", "arguments": {"code": "1"}}\n</tool_call>'
+
+MIXED_PAIRS = {
+    "text before the output": ("hermes", "unspool_minimax_append_think", "Hm.</think>Yes."),
+    "markers around content": (
+        "hermes",
+        "unspool_cohere",
+        "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Yes.<|END_RESPONSE|>",
+    ),
+    "answer tag": ("hermes", "unspool_hunyuan_a13b", "<think>Hm.</think><answer>Yes.</answer>"),
+    "end of sentence": (
+        "hermes",
+        "unspool_deepseek_v4",
+        "<think>Hm.</think>Yes.<\uff5cend\u2581of\u2581sentence\uff5c>",
+    ),
+    "our reasoning, their calls": ("hermes", "unspool_hermes", f"<think>Hm.</think>{CALL}"),
+    "their reasoning, our calls": ("unspool_hermes", "qwen3", f"<think>Hm.</think>{CALL}"),
+}
+"""Parsers of calls and of reasoning, one of them unspool's, with an output."""
+
+
+def _composed(tools: str | None, reasoning: str | None) -> Any:
+    """Return the combined parser of vLLM for two parsers, in place of unspool's combined parser."""
+    from unspool.integrations.vllm._unified_parser import with_reasoning_parser
+
+    composed = ParserManager.get_parser.__func__.__wrapped__(
+        ParserManager, tools, reasoning, enable_auto_tools=tools is not None
+    )
+    ours = reasoning is not None and reasoning.startswith("unspool")
+    return with_reasoning_parser(composed) if ours else composed
+
+
+def unannounced_reasoning(tokenizer: Any) -> dict[str, list[Any]]:
+    """Return what the reasoning parser alone makes of explicit reasoning that the prompt does not announce.
+
+    The first answer is whole, without the prompt; then whole, with the prompt; then streamed by one token.
+    """
+    answers = {}
+    for dialect, kwargs in UNANNOUNCED.items():
+        made = _composed(None, f"unspool_{dialect}")
+        half = made(tokenizer, None, chat_template_kwargs=kwargs).reasoning_parser
+        text = f"{half.reasoning_start_str}Hm.{half.reasoning_end_str}Yes."
+        prompt = tokenizer.encode("Hi", add_special_tokens=False)
+        if dialect == "hermes":
+            prompt = tokenizer.encode(prompt_ends(dialect)[1], add_special_tokens=False)
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        request = _request("hermes", tools=None, tool_choice=None)
+        answers[dialect] = [
+            _parse_whole(made, kwargs, tokenizer, text, ids, None, request),
+            _parse_whole(made, kwargs, tokenizer, text, ids, prompt, request),
+            _parse_stream(made, kwargs, tokenizer, ids, prompt, request),
+        ]
+    return answers
+
+
+UNANNOUNCED: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("mistral", "granite", "deepseek_v3", "deepseek_v3_1", "cohere")},
+    "hermes": {"enable_thinking": False},
+}
+"""Dialects whose prompts need not announce reasoning, with template variables."""
+
+
+def mixed_pairs(tokenizer: Any) -> dict[str, list[Any]]:
+    """Return what a parser of vLLM and one of unspool make of an output, whole and streamed by one token."""
+    request = _request("hermes")
+    prompt = tokenizer.encode("Hi", add_special_tokens=False)
+    answers = {}
+    for name, (tools, reasoning, text) in MIXED_PAIRS.items():
+        made = ParserManager.get_parser(tools, reasoning, enable_auto_tools=True)
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        answers[name] = [
+            _parse_whole(made, {}, tokenizer, text, ids, prompt, request),
+            _parse_stream(made, {}, tokenizer, ids, prompt, request),
+        ]
+    return answers
+
+
+def forbidden_calls(tokenizer: Any) -> dict[str, list[Any]]:
+    """Return what the client gets if a model calls tools although the request forbids calls."""
+    prompt = tokenizer.encode(prompt_ends("hermes")[1], add_special_tokens=False)
+    text = f"Yes.\n{CALL}"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    request = _request("hermes", tool_choice="none")
+    answers = {}
+    for reasoning in ("unspool_hermes", "qwen3"):  # one parser of unspool, or a mixed pair
+        made = ParserManager.get_parser("unspool_hermes", reasoning, enable_auto_tools=True)
+        answers[reasoning] = [
+            _parse_whole(made, {}, tokenizer, text, ids, prompt, request),
+            _parse_stream(made, {}, tokenizer, ids, prompt, request),
+        ]
+    return answers
+
+
+def _parse_whole(
+    made: Any, kwargs: Any, tokenizer: Any, text: str, ids: list[int], prompt: Any, request: Any
+) -> list[Any]:
+    parser = made(tokenizer, request.tools, chat_template_kwargs=kwargs)
+    if prompt is not None and hasattr(parser, "set_prompt_token_ids"):  # since 0.32
+        parser.set_prompt_token_ids(prompt)
+    thought, content, calls = parser.parse(text, request, True, ids)
+    return [thought or "", content or "", [[call.name, call.arguments] for call in calls or ()]]
+
+
+def _parse_stream(
+    made: Any, kwargs: Any, tokenizer: Any, ids: list[int], prompt: list[int], request: Any
+) -> list[Any]:
+    parser = made(tokenizer, request.tools, chat_template_kwargs=kwargs)
+    found: list[Any] = ["", "", []]
+    shown = ""
+    for end in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[:end], skip_special_tokens=False).rstrip("\ufffd")
+        delta = parser.parse_delta(
+            text[len(shown) :], ids[end - 1 : end], request, prompt, finished=end == len(ids)
+        )
+        shown = text
+        if delta is None:
+            continue
+        found[0] += delta.reasoning or ""
+        found[1] += delta.content or ""
+        for call in delta.tool_calls or ():
+            if call.function.name is not None:
+                found[2].append([call.function.name, ""])
+            found[2][call.index][1] += call.function.arguments or ""
+    return found
+
+
+def finish_reasons(tokenizer: Any) -> dict[str, list[Any]]:
+    """Return the finish reasons of vLLM's Chat Completions server, whole and streamed.
+
+    The request itself has no limit: the server's own configuration may have one.
+    """
+    made: Any = ParserManager.get_parser("unspool_hermes", "unspool_hermes", enable_auto_tools=True)
+    cut = CALL[: CALL.index("1")]
+    outputs = {"call": (CALL, "stop"), "cut": (cut, "length"), "call at the limit": (CALL, "length")}
+    return {name: _finish_reasons(made, tokenizer, *output) for name, output in outputs.items()}
+
+
+def _finish_reasons(made: Any, tokenizer: Any, text: str, reason: str) -> list[Any]:
+    server = object.__new__(_Server)
+    server.parser_cls, server.enable_auto_tools, server.response_role = made, True, "assistant"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    reasons = []
+    for stream in (False, True):
+        request = _request("hermes", stream=stream, chat_template_kwargs={"enable_thinking": False})
+        parser = made(tokenizer, request.tools, chat_template_kwargs=request.chat_template_kwargs)
+        output = CompletionOutput(0, text, ids, None, None, finish_reason=reason)
+        result = RequestOutput("1", "", [1], None, [output], finished=True)
+
+        async def results(result: Any = result) -> Any:
+            yield result
+
+        options = {
+            "request": request,
+            "result_generator": results(),
+            "request_id": "1",
+            "model_name": "tiny",
+            "conversation": [],
+            "tokenizer": tokenizer,
+            "request_metadata": RequestResponseMetadata(request_id="1"),
+        }
+        reasons.append(asyncio.run(_finish_reason(server, stream, parser, options)))
+    return reasons
+
+
+class _Server(chat_serving.OpenAIServingChat):  # type: ignore[misc]
+    """vLLM's server without its constructor: all options that a test does not set are off."""
+
+    def __getattr__(self, name: str) -> Any:
+        return None
+
+
+async def _finish_reason(server: Any, stream: bool, parser: Any, options: dict[str, Any]) -> Any:
+    if not stream:
+        whole = server.chat_completion_full_generator
+        response = await whole(**options, parser=parser)
+        return response.choices[0].finish_reason
+    lines = [
+        line
+        async for line in server.chat_completion_stream_generator(
+            **options, chat_template_kwargs=options["request"].chat_template_kwargs
+        )
+    ]
+    chunks = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    return next(
+        (c["finish_reason"] for k in chunks for c in k.get("choices", ()) if c["finish_reason"]), lines
+    )
+
+
 def _request(dialect: str, **options: Any) -> Any:
     return ChatCompletionRequest(
         model="tiny",
         messages=[{"role": "user", "content": "Hi"}],
-        tools=recordings()[dialect].tools,
-        **{"tool_choice": "auto"} | options,
+        **{"tool_choice": "auto", "tools": recordings()[dialect].tools} | options,
     )
 
 
@@ -276,9 +554,12 @@ def begins(dialect: str, tokenizer: Any) -> dict[str, bool]:
     reasoning_ended = {}
     for name, request in chats.items():
         parser = made(tokenizer, request.tools, chat_template_kwargs={})
-        reasoning_ended[f"chat, {name}"] = parser.adjust_request(request).resolve_reasoning_ended(
-            parser, prompt
-        )
+        adjusted = parser.adjust_request(request)
+        if hasattr(adjusted, "resolve_reasoning_ended"):
+            ended = adjusted.resolve_reasoning_ended(parser, prompt)
+        else:  # before 0.31
+            ended = getattr(adjusted, "_grammar_from_parser", False) or parser.is_reasoning_end(prompt)
+        reasoning_ended[f"chat, {name}"] = ended
     requests = {
         "forced": ResponsesRequest(model="tiny", input="Hi", tools=offered, tool_choice="required"),
         "format": ResponsesRequest(model="tiny", input="Hi", text=text),
@@ -294,9 +575,7 @@ def streams(dialect: str, tokenizer: Any) -> list[str]:
     """Return the chunkings and cuts in which the streamed answer differs from the whole one."""
     name = f"unspool_{dialect}"
     unified: Any = ParserManager.get_parser(name, name, enable_auto_tools=True)
-    composed: Any = ParserManager.get_parser.__func__.__wrapped__(
-        ParserManager, name, name, enable_auto_tools=True
-    )
+    composed: Any = _composed(name, name)
     ids = tokenizer.encode(recordings()[dialect].output, add_special_tokens=False)
     prompt = tokenizer.encode(prompt_ends(dialect)[0], add_special_tokens=False)
     wrong = []
@@ -315,7 +594,8 @@ def streams(dialect: str, tokenizer: Any) -> list[str]:
 def _whole(made: Any, dialect: str, tokenizer: Any, ids: list[int], prompt: list[int]) -> tuple[Any, ...]:
     parser = made(tokenizer, _request(dialect).tools, chat_template_kwargs={})
     request = parser.adjust_request(_request(dialect))
-    parser.set_prompt_token_ids(prompt)
+    if hasattr(parser, "set_prompt_token_ids"):  # since 0.32
+        parser.set_prompt_token_ids(prompt)
     text = tokenizer.decode(ids, skip_special_tokens=False).rstrip("\ufffd")
     half = parser.reasoning_parser
     if made.__name__ != "UnspoolParser" and (half.reasoning_end_str or "<|end|>") not in text:

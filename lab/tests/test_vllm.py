@@ -1,19 +1,19 @@
 """unspool inside vLLM without an engine: registries, classes, and calls of its server.
 
-``python -m lab.environments vllm`` installs it; ``python -m lab.engines.vllm`` runs the engine itself.
+``python -m lab.environments vllm`` installs it, and ``python -m lab.engines.releases vllm`` fetches the files
+of the tested releases; ``python -m lab.engines.vllm`` runs the engine itself.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from typing import Any
 
 import pytest
 
 from lab import ROOT, environments
-from unspool import list_dialects
+from lab.engines import releases
 
 DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
 
@@ -26,24 +26,33 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def inside() -> Any:
-    path = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+@pytest.fixture(scope="module", params=releases.RELEASES["vllm"])
+def inside(request: pytest.FixtureRequest) -> Any:
+    """Return what the program ``in_vllm`` prints inside a release."""
+    version = request.param
+    if releases.missing("vllm", version):
+        pytest.skip(f"no files of vLLM {version}: python -m lab.engines.releases vllm")
     run = subprocess.run(
         [str(environments.python("vllm")), "-m", "lab.tests.in_vllm"],
-        env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+        env=releases.environment("vllm", version),
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-4000:]
-    return json.loads(run.stdout.splitlines()[-1])
+    report = json.loads(run.stdout.splitlines()[-1])
+    assert report["version"] == version
+    return report
 
 
-def test_every_dialect_is_in_both_registries(inside: Any) -> None:
-    names = {"unspool", *(f"unspool_{dialect.name}" for dialect in list_dialects())}
-    assert names <= set(inside["tools"])
-    assert names <= set(inside["reasoning"])
+def test_registries_list_one_name_and_resolve_all_dialects(inside: Any) -> None:
+    for kind in ("tools", "reasoning"):
+        assert [name for name in inside[kind] if name.startswith("unspool")] == ["unspool"]
+    assert inside["resolved"] == [
+        f"UnspoolToolParser_{name}" for name in ("unspool", "hermes", "hermes", "deepseek_r1")
+    ]
+    assert not inside["unresolved"]
 
 
 def test_registration_keeps_vllm_names(inside: Any) -> None:
@@ -88,7 +97,8 @@ def test_only_requested_names_are_replaced(inside: Any) -> None:
 def test_all_replaces_every_dialect_name(inside: Any) -> None:
     names = set(inside["replaced"]["all"]["tools"])
     kept = {"hf", "openai"}
-    assert set(inside["before"]) - names == kept
+    without_dialect = {"step5", "musespark1x"}  # new in 0.33
+    assert kept <= set(inside["before"]) - names <= kept | without_dialect
 
 
 @pytest.mark.parametrize("name", ["Parser", "ReasoningParser", "ToolParser"])
@@ -139,3 +149,55 @@ def test_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
 def test_prompt_decides_whether_reasoning_is_awaited(inside: Any, dialect: str) -> None:
     ends = inside[f"ends {dialect}"]
     assert (ends["prompt"], ends["off"]) == (False, True)
+
+
+def test_server_holds_only_requested_calls_to_a_grammar(inside: Any) -> None:
+    """The default level enforces nothing, and ``function`` enforces the form of calls without schemas."""
+    levels = inside["levels"]
+    assert levels["default"] == levels["auto"] == "free"
+    assert levels["function"] == ("form" if "function" in inside["level names"] else "free")
+    assert levels["parameter"] == ("schemas" if "parameter" in inside["level names"] else "free")
+
+
+def test_finish_reason_is_the_engines(inside: Any) -> None:
+    """Before 0.31, streams of vLLM report ``tool_calls`` for any answer with calls."""
+    cut = ["length", "length"] if inside["version"] != "0.30.0" else ["length", "tool_calls"]
+    assert inside["finish"] == {"call": ["tool_calls", "tool_calls"], "cut": cut, "call at the limit": cut}
+
+
+def test_explicit_reasoning_is_read_whatever_the_prompt(inside: Any) -> None:
+    expected = [["Hm.", "Yes.", []]] * 3
+    assert inside["unannounced"] == dict.fromkeys(inside["unannounced"], expected)
+    assert len(inside["unannounced"]) == 6
+
+
+CALLS = [["run_python", '{"code": "1"}']]
+MIXED = {
+    "text before the output": ["", "<think>Hm.</think>Yes.", []],
+    "markers around content": ["Hm.", "Yes.", []],
+    "answer tag": ["Hm.", "Yes.", []],
+    "end of sentence": ["Hm.", "Yes.", []],
+    "our reasoning, their calls": ["Hm.", "", CALLS],
+    "their reasoning, our calls": ["Hm.", "", CALLS],
+}
+
+
+def test_mixed_pairs_give_what_our_parser_alone_gives(inside: Any) -> None:
+    assert inside["mixed"] == {name: [answer] * 2 for name, answer in MIXED.items()}
+
+
+def test_forbidden_calls_do_not_leak_into_content(inside: Any) -> None:
+    assert inside["forbidden"] == {
+        "unspool_hermes": [["", "Yes.\n", []]] * 2,
+        "qwen3": [["Yes.\n", "", []]] * 2,  # this parser of vLLM takes all of it for reasoning
+    }
+
+
+@pytest.mark.parametrize("change", ["renamed_attribute", "raising_method", "renamed_arguments"])
+def test_changed_release_serves_with_its_own_parsers_and_logs_once(inside: Any, change: str) -> None:
+    found = inside["changed"][change]
+    assert found["theirs"][0] == "_Parser"
+    assert found["theirs"][2] == []  # a server that names none of our parsers is not touched
+    assert found["ours"][0] == "_Parser"
+    assert found["ours"][1].startswith("vllm.")
+    assert found["lines"] == 1

@@ -110,9 +110,7 @@ class Policies:
         """Return policies from a mapping of names to values; the key ``preset`` selects a preset."""
         changes: dict[str, Any] = dict(choices)
         preset = changes.pop("preset", None)
-        if preset is not None and preset not in _PRESETS:
-            raise UsageError(f"preset={preset!r}: choose one of {', '.join(_PRESETS)}")
-        return Policies(**{**_PRESETS.get(preset, {}), **changes})
+        return Policies(**{**({} if preset is None else preset_choices(preset)), **changes})
 
     def for_broken(self, status: Literal["malformed", "truncated"]) -> str:
         """Return the policy for calls that end with this status."""
@@ -193,11 +191,27 @@ def policies_from_text(text: str) -> Policies:
     >>> policies_from_text("vllm,commit=call") == Policies.preset("vllm", commit="call")
     True
     """
+    return Policies.from_mapping(choices_from_text(text))
+
+
+def choices_from_text(text: str) -> dict[str, str]:
+    """Return the choices in a text as a mapping for :meth:`Policies.from_mapping`, without checking them.
+
+    >>> choices_from_text("vllm, commit=call")
+    {'preset': 'vllm', 'commit': 'call'}
+    """
     choices: dict[str, str] = {}
-    for word in filter(None, text.split(",")):
+    for word in filter(None, map(str.strip, text.split(","))):
         name, equals, value = word.partition("=")
-        choices |= {name.strip(): value.strip()} if equals else {"preset": name.strip()}
-    return Policies.from_mapping(choices)
+        choices |= {name.strip(): value.strip()} if equals else {"preset": name}
+    return choices
+
+
+def preset_choices(name: str) -> Mapping[str, str]:
+    """Return the policies of a preset that differ from the defaults."""
+    if name not in _PRESETS:
+        raise UsageError(f"preset={name!r}: choose one of {', '.join(_PRESETS)}")
+    return _PRESETS[name]
 
 
 def _unknown(name: str, value: object) -> str:

@@ -14,21 +14,25 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from gateways import HOLD, MINIMAL_REQUESTS, EngineProcess, fetch, send, serving, until
+from gateways import HOLD, MINIMAL_REQUESTS, EngineProcess, fetch, log_of_the_gateway, send, serving, until
 from unspool import UsageError
 from unspool.cli import main
-from unspool.gateway import Settings, load_settings
+from unspool.gateway import Settings, create_asgi_app, load_settings
 from unspool.gateway.server import supervisor
 from unspool.gateway.server.supervisor import Supervisor
+from unspool.gateway.settings import unknown_variables
+from unspool.gateway.telemetry.logs import warn_about_variables
 
 CHAT, CHAT_BODY = MINIMAL_REQUESTS["chat"]
 TYPES = get_type_hints(Settings)
 SECRETS = [
     name
     for name, kind in TYPES.items()
-    if kind in (str, tuple[str, ...]) and any(word in name for word in ("key", "secret", "token", "password"))
+    if kind in (str, tuple[str, ...])
+    and any(word in name for word in ("key", "secret", "token", "password"))
+    and not name.endswith("file")
 ]
-"""Settings that hold a secret, by their names and types."""
+"""Settings that hold a secret, by their names and types; a file with secrets may be named."""
 
 
 def secret(name: str) -> Any:
@@ -147,9 +151,66 @@ def test_mistake_on_the_command_line_is_answered_with_advice(
     assert shown.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("UNSPOOL_PROT", "there is no such setting: did you mean 'UNSPOOL_PORT'"),
+        ("UNSPOOL_API_KEY", "there is no such setting: did you mean 'UNSPOOL_API_KEYS'"),
+        ("UNSPOOL_XYZZY", "there is no such setting; `unspool serve --list-settings` lists all of them"),
+    ],
+)
+def test_misspelt_variable_is_reported_with_advice(name: str, advice: str) -> None:
+    with log_of_the_gateway() as lines:
+        warn_about_variables({name: "1", "OTHER_PROT": "1"})
+    ((event, fields_),) = lines
+    assert (event, fields_["name"]) == ("variable_ignored", name)
+    assert fields_["reason"].startswith(advice)
+
+
+def test_variables_of_settings_are_not_reported() -> None:
+    known = {f"UNSPOOL_{name.upper()}": "1" for name in TYPES}
+    assert unknown_variables({**known, "UNSPOOL_CONFIG": "x.toml", "UNSPOOL_COMPILE": "1"}) == {}
+
+
 def test_dialect_of_a_setting_may_be_any_name_of_a_dialect() -> None:
     for name in ("auto", "hermes", "qwen25", "qwen3_thinking", "qwen3_coder+qwen3_thinking", "Qwen/Qwen3-8B"):
         assert load_settings(environment={"UNSPOOL_DIALECT": name}).dialect == name
+
+
+@pytest.mark.parametrize(
+    ("chosen", "served"),
+    [
+        ({}, True),
+        ({"host": "::1"}, True),
+        ({"host": "localhost"}, True),
+        ({"host": "0.0.0.0"}, False),  # noqa: S104 - nothing listens
+        ({"host": "192.0.2.1"}, False),
+        ({"host": "0.0.0.0", "page": True}, True),  # noqa: S104
+        ({"page": False}, False),
+    ],
+)
+def test_page_is_served_by_default_only_on_loopback(chosen: dict[str, Any], *, served: bool) -> None:
+    assert Settings(allow_no_keys=True, **chosen).serves_page is served
+
+
+@pytest.mark.parametrize(("text", "page"), [("true", True), ("0", False)])
+def test_page_can_be_set_in_every_place(tmp_path: Path, text: str, *, page: bool) -> None:
+    assert load_settings(environment={"UNSPOOL_PAGE": text}).page is page
+    config = tmp_path / "x.toml"
+    config.write_text(f"page = {str(page).lower()}")
+    assert load_settings(environment={}, config=str(config)).page is page
+    config.write_text("page = 3")
+    with pytest.raises(UsageError, match="page = 3: expected true or false"):
+        load_settings(environment={}, config=str(config))
+
+
+@pytest.mark.parametrize("page", [None, True])
+def test_factory_serves_the_page_only_if_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, page: bool | None
+) -> None:
+    monkeypatch.setattr(create_asgi_app, "set_up", lambda _: None)
+    app = create_asgi_app.create_app(Settings(page=page))
+    assert app._settings.serves_page is bool(page)  # type: ignore[attr-defined]
 
 
 # -- reload
@@ -171,6 +232,7 @@ def test_reload_takes_everything_but_what_workers_share(monkeypatch: pytest.Monk
 
 LIMITS: dict[str, tuple[int, int]] = {
     "port": (8765, 0),
+    "metrics_port": (0, 0),
     "workers": (1, 1),
     "threads": (0, 0),
     "context": (4096, 0),
@@ -223,10 +285,11 @@ def test_timeouts_are_above_zero(name: str) -> None:
         Settings(**{name: 0})  # type: ignore[arg-type]
 
 
-def test_largest_port_is_accepted_and_one_more_is_not() -> None:
-    assert Settings(port=65535).port == 65535
-    with pytest.raises(UsageError, match=r"^port=65536: expected at most 65535$"):
-        Settings(port=65536)
+@pytest.mark.parametrize("name", ["port", "metrics_port"])
+def test_largest_port_is_accepted_and_one_more_is_not(name: str) -> None:
+    assert getattr(Settings(**{name: 65535}), name) == 65535  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"^{name}=65536: expected at most 65535$"):
+        Settings(**{name: 65536})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from gguf_files import write_gguf
 from ollama_store import Store
 from scripted_server import answering
-from unspool import UsageError
+from unspool import UsageError, gateway
 from unspool.cli import main
 from unspool.gateway import settings_from_model as finding
 from unspool.gateway.settings import Settings, load_settings
@@ -234,12 +235,29 @@ def test_each_model_of_a_file_may_have_a_source(tmp_path: Path) -> None:
     assert len(settled.notes) == 3
 
 
-def test_serve_prints_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_prints_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
+    # This address is reserved for documentation, so the gateway cannot listen on it, and must not say so.
     assert main(["serve", str(path), "--host", "203.0.113.1", "--api-keys", "k"]) == 2
     printed = capsys.readouterr().err
-    assert "m: a GGUF file" in printed
-    assert "Point an agent at http://203.0.113.1:8765/v1" in printed
+    assert "cannot listen on 203.0.113.1" in printed
+    assert "Point an agent" not in printed
+    said: list[str] = []
+
+    def serve(settings: Settings, *, on_listening: Callable[[str], None], reload: Any) -> int:
+        on_listening("http://127.0.0.1:1234")
+        said.append(capsys.readouterr().err)
+        assert reload() == settings
+        said.append(capsys.readouterr().err)
+        return 0
+
+    monkeypatch.setattr(gateway, "serve", serve, raising=False)
+    assert main(["serve", str(path)]) == 0
+    assert "m: a GGUF file" in said[0]
+    assert "Point an agent at http://127.0.0.1:1234/v1" in said[0]
+    assert said[1] == ""
     assert main(["serve", "no/such"]) == 2
     assert capsys.readouterr().err.startswith("unspool: no/such does not exist")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from unspool import Policies, get_dialect
 from unspool.integrations.sglang import _server_hooks as hooks
 from unspool.integrations.sglang._tool_detector import ToolDetector
 from unspool.integrations.sglang._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn, turn_context
@@ -19,6 +22,7 @@ VLLM_NAMES = {
     "vllm.reasoning.abs_reasoning_parsers": ("ReasoningParser",),
     "vllm.tool_parsers.abstract_tool_parser": ("ToolParser",),
     "vllm.entrypoints.openai.responses.protocol": ("ResponsesRequest",),
+    "vllm.entrypoints.openai.chat_completion.protocol": ("ChatCompletionRequest",),
     "vllm.sampling_params": ("StructuredOutputsParams",),
     # The first place of these names is another module, which some releases lack.
     "vllm.entrypoints.openai.engine.protocol": (
@@ -69,6 +73,101 @@ def test_missing_vllm_name_is_reported() -> None:
 def test_vllm_parser_without_reasoning_counts_no_reasoning_tokens() -> None:
     parser_class = import_module(f"{PACKAGE}._unified_parser").UnspoolParser
     assert parser_class.count_reasoning_tokens(SimpleNamespace(reasoning_dialect=None), [1, 2]) == 0
+
+
+@pytest.mark.usefixtures("vllm")
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        (None, "auto"),  # the default of 0.33
+        ("auto", "auto"),  # the default of 0.31 and 0.32
+        ("function", "function"),
+        ("PARAMETER", "parameter"),
+        (1, "function"),
+        (object(), "auto"),
+        ("other", "auto"),
+    ],
+)
+def test_vllm_strict_level_means_the_same_in_all_releases(value: object, level: str) -> None:
+    planning = import_module(f"{PACKAGE}._plan_requests")
+    assert planning.strict_level(value) == level
+
+
+@pytest.mark.usefixtures("vllm")
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_vllm_strict_level_function_leaves_arguments_free(choice: str) -> None:
+    planning = import_module(f"{PACKAGE}._plan_requests")
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"a": {}}}}
+    tool = SimpleNamespace(
+        type="function",
+        model_dump=lambda **_: {"type": "function", "function": dict(function)},
+    )
+    request = SimpleNamespace(tools=[tool], tool_choice=choice, extract_structured_outputs=lambda: None)
+    bodies = {
+        level: planning.to_plan_request(request, {}, calls=True, reasoning=True, level=level)
+        for level in ("auto", "function", "parameter")
+    }
+    asked = {level: body["tools"][0]["function"] for level, body in bodies.items()}
+    assert asked["auto"] == function
+    if choice == "required":  # a forced call is held to its schema at any level
+        assert asked["function"] == asked["parameter"] == function
+    else:
+        assert asked["function"] == {"name": "f", "parameters": {"type": "object"}, "strict": True}
+        assert asked["parameter"] == function | {"strict": True}
+
+
+@pytest.mark.usefixtures("vllm")
+@pytest.mark.parametrize(
+    ("engine", "sent", "reported"),
+    [
+        ("length", "tool_calls", "length"),
+        ("abort", "tool_calls", "abort"),
+        ("stop", "tool_calls", "tool_calls"),
+        ("length", "stop", "stop"),
+    ],
+)
+def test_vllm_answers_with_calls_report_the_engines_finish_reason(
+    engine: str, sent: str, reported: str
+) -> None:
+    patches = import_module(f"{PACKAGE}._server_patches")
+
+    class Server:
+        parser_cls: type = dict
+
+        async def generate(self, result_generator: Any) -> Any:
+            async for _ in result_generator:
+                pass
+            return SimpleNamespace(choices=[SimpleNamespace(index=0, finish_reason=sent)])
+
+    patches._patch(Server, "generate", patches._report_finish_reason, lambda server: server.parser_cls is int)
+    patches._patch(Server, "generate", patches._report_finish_reason, bool)  # has no effect
+
+    async def results() -> AsyncIterator[Any]:
+        yield SimpleNamespace(outputs=[SimpleNamespace(index=0, finish_reason=engine)])
+
+    server = Server()
+    answers = []
+    for parser in (dict, int):  # only the second one is unspool's
+        server.parser_cls = parser
+        answers.append(asyncio.run(server.generate(results())).choices[0].finish_reason)
+    assert answers == [sent, reported]
+
+
+@pytest.mark.usefixtures("vllm")
+def test_vllm_server_logs_one_line_and_asks_for_both_flags(caplog: pytest.LogCaptureFixture) -> None:
+    module = import_module(f"{PACKAGE}._model_format")
+    for dialect in ("xlam", "hermes"):
+        model = SimpleNamespace(source=object(), dialect=get_dialect(dialect), why="", policies=Policies())
+        with caplog.at_level(logging.INFO, "vllm.unspool"):
+            with module.without_log():
+                module.log_format(model, calls=True, reasoning=False)
+            for _ in range(3):
+                module.log_format(model, calls=True, reasoning=False)
+    xlam, hermes = (record.getMessage() for record in caplog.records)
+    assert xlam.startswith(
+        "unspool reads calls of this model as xlam; policies: default; give --reasoning-parser"
+    )
+    assert hermes == "unspool reads calls of this model as hermes; policies: default"
 
 
 @pytest.mark.parametrize(

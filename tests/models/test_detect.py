@@ -727,3 +727,12 @@ def test_model_description_is_hashable() -> None:
     call = ToolCall("a", "get_weather", "{}")
     assert detect_dialect(model, dialects=[get_dialect("hermes")]).runners_up == ()
     assert call.name in str(TOOLS)
+
+
+def test_configuration_is_detected_from_its_text() -> None:
+    call = "\n<tool_call>\n{{ c.function | tojson }}\n</tool_call>"
+    config = {"chat_template": chatml(f"{{% for c in m.tool_calls %}}{call}{{% endfor %}}")}
+    with warnings.catch_warnings(action="ignore"):
+        found, expected = detect(json.dumps(config)), detect(config)
+    assert found.dialect is not None
+    assert found.dialect == expected.dialect

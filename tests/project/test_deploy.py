@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
+import sys
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateways import fetch, free_port
 from paths import ROOT
 
 pytest.importorskip("msgspec")
 pytest.importorskip("starlette")
 
 from unspool.gateway import Settings, load_settings
+from unspool.gateway.http.api_keys import load_api_keys
 from unspool.gateway.settings import PREFIX
-from unspool.gateway.telemetry.metrics import Metrics
 
 DEPLOY = ROOT / "deploy"
 ANALYZE = shutil.which("systemd-analyze") or ""
@@ -74,6 +78,22 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
                 assert f"!{source}" in ignored
 
 
+def test_image_of_the_gateway_has_the_compiled_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = stages()["build"]
+    assert ("ENV", "UNSPOOL_COMPILE=1") in steps
+    built = next(rest for word, rest in steps if word == "RUN" and "uv build" in rest)
+    assert steps.index(("ENV", "UNSPOOL_COMPILE=1")) < steps.index(("RUN", built))
+    # The build backend runs without isolation, so everything that it requires must be installed.
+    monkeypatch.setenv("UNSPOOL_COMPILE", "1")
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["CompiledCore"]
+    needed = hook.dependencies(object())
+    assert needed
+    assert set(needed) <= set(shlex.split(built))
+    (installed,) = (rest for word, rest in steps if word == "RUN" and "apt-get install" in rest)
+    assert {"gcc", "libc6-dev", "python3-dev"} <= set(installed.split())
+    assert "assert COMPILED" in built
+
+
 def test_images_run_unprivileged_and_receive_signals() -> None:
     for name in ("gateway", "llamacpp"):
         steps = dict(stages()[name])
@@ -107,9 +127,16 @@ def test_systemd_unit_is_valid() -> None:
     service = unit["Service"]
     assert shlex.split(service["ExecStart"])[1:] == ["serve", "--config", "/etc/unspool/gateway.toml"]
     assert service["ExecReload"].endswith("-HUP $MAINPID")
-    assert service["Environment"].partition("=")[0] in SETTINGS
+    variables = dict(value.split("=", 1) for value in shlex.split(service["Environment"]))
+    assert variables.keys() <= SETTINGS
+    # systemd passes the keys in a file that only the service can read.
+    credential, source = service["LoadCredential"].split(":")
+    assert variables["UNSPOOL_API_KEYS_FILE"] == f"%d/{credential}"
+    text = (DEPLOY / "unspool.service").read_text(encoding="utf-8")
+    assert f"# install -D -m 600 deploy/{credential} {source}" in text
+    (key,) = load_api_keys(Settings(api_keys_file=str(DEPLOY / credential)))
+    assert key.name == "example"
     settings = load_settings(environment={}, config=str(DEPLOY / "gateway.toml"))
-    assert settings.workers > 1  # with a single worker, SIGHUP would stop the server
     assert int(service["TimeoutStopSec"]) > settings.shutdown_timeout
 
 
@@ -130,7 +157,44 @@ def test_kubernetes_manifest_is_valid(tmp_path: Path) -> None:
     pod = kinds["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert {one["name"] for one in container["env"]} <= SETTINGS
+    # The service is called unspool, so its links would be variables such as UNSPOOL_PORT=tcp://10.0.0.1:80.
+    assert pod["enableServiceLinks"] is False
     assert pod["terminationGracePeriodSeconds"] > settings.shutdown_timeout
     assert Path(settings.template).name in config
-    names = {metric.name for metric in vars(Metrics()).values()}
-    assert kinds["HorizontalPodAutoscaler"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in names
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": settings.port, "metrics": settings.metrics_port}
+
+
+def test_kubernetes_scrape_finds_the_metric_of_the_autoscaler(tmp_path: Path) -> None:
+    kinds = {document["kind"]: document for document in documents("kubernetes.yaml")}
+    (metric,) = kinds["HorizontalPodAutoscaler"]["spec"]["metrics"]
+    template = kinds["Deployment"]["spec"]["template"]
+    annotations = template["metadata"]["annotations"]
+    assert annotations["prometheus.io/scrape"] == "true"
+    scraped = int(annotations["prometheus.io/port"])
+    # Run the container's command with the files of the ConfigMap; only addresses and folders differ.
+    port, metrics_port = free_port(), free_port()
+    for name, text in kinds["ConfigMap"]["data"].items():
+        local = text.replace("/etc/unspool", str(tmp_path)).replace(
+            "http://engine:8000", "http://127.0.0.1:1"
+        )
+        local = local.replace(f"metrics_port = {scraped}", f"metrics_port = {metrics_port}")
+        (tmp_path / name).write_text(local, encoding="utf-8")
+    (container,) = template["spec"]["containers"]
+    arguments = [text.replace("/etc/unspool", str(tmp_path)) for text in container["args"]]
+    keys = {one["name"]: "sk-test" for one in container["env"]}
+    with subprocess.Popen(
+        [sys.executable, "-m", "unspool", "serve", *arguments, "--port", str(port)],
+        env=os.environ | keys,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            assert any('"worker_serves"' in line for line in process.stderr)
+            status, page, _ = fetch(f"http://127.0.0.1:{metrics_port}{annotations['prometheus.io/path']}")
+            assert fetch(f"http://127.0.0.1:{port}/metrics")[0] == 401
+        finally:
+            process.terminate()
+    assert status == 200
+    assert f"\n{metric['pods']['metric']['name']} 0\n" in page.decode()

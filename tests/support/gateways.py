@@ -58,8 +58,10 @@ class Engine:
             return False
         method, path, _ = line.decode().split(" ")
         length = 0
+        headers: dict[str, str] = {}
         while (header := await reader.readline()) not in (b"\r\n", b""):
             name, _, value = header.decode("latin-1").partition(":")
+            headers[name.lower()] = value.strip()
             if name.lower() == "content-length":
                 length = int(value)
         body = await reader.readexactly(length) if length else b""
@@ -87,7 +89,7 @@ class Engine:
             body_ = json.loads(body)
             return await self.answer(writer, {"prompt": " ".join(map(str, body_["tokens"]))})
         if path == "/v1/embeddings":
-            self.seen.append({"path": path, "body": json.loads(body), "gone": False})
+            self.seen.append({"path": path, "body": json.loads(body), "gone": False, "headers": headers})
             texts = self.seen[-1]["body"]["input"]
             listed = [
                 {"object": "embedding", "index": number, "embedding": [float(len(text)), 0.5]}
@@ -101,6 +103,7 @@ class Engine:
         if method == "POST" and path in ("/v1/completions", "/v1/chat/completions"):
             script = self.scripts.popleft() if self.scripts else {"chunks": ["Hello", "!"]}
             note: dict[str, Any] = {"path": path, "body": json.loads(body), "gone": False, "sent": 0}
+            note["headers"] = headers
             self.seen.append(note)
             watch = asyncio.create_task(self.watch(reader, note))
             try:

@@ -1037,7 +1037,7 @@ class Machine:
         ledger = self.ledger
         start = ledger.position
         at = ledger.buffer.index(form.opener, start + len(matcher.program.trigger))
-        ledger.emit_markup("call", len(matcher.program.trigger))
+        ledger.emit_markup("dropped", len(matcher.program.trigger))
         self._show_text(at)
         matcher.skip(at - start)
 

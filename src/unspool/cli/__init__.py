@@ -126,10 +126,14 @@ def _serve(options: argparse.Namespace) -> int:
     if options.list_settings:
         print(serve_command.list_settings())
         return 0
-    settings = serve_command.read_settings(options)
-    from ..gateway import serve
+    from ..gateway import serve  # imported first, so that a missing package is reported at once
 
-    return serve(settings, reload=lambda: serve_command.read_settings(options))
+    settings, notes = serve_command.read_settings_and_notes(options)
+    return serve(
+        settings,
+        reload=lambda: serve_command.read_settings(options),
+        on_listening=lambda url: serve_command.announce(settings, notes, url),
+    )
 
 
 def _speed(text: str) -> float:

@@ -42,10 +42,14 @@ from .telemetry.metrics import Metrics
 class Gateway:
     """Web application that serves one or more models, each through its own upstream."""
 
-    def __init__(self, settings: Settings, served: Sequence[ServedModel]) -> None:
+    def __init__(
+        self, settings: Settings, served: Sequence[ServedModel], previous: Gateway | None = None
+    ) -> None:
         """Create a gateway.
 
         :param served: the models; requests that do not name a model use the first one.
+        :param previous: gateway in the same process that the new one replaces; the new one continues its
+            metrics, its store and its list of the latest requests.
         """
         self.settings = settings
         self.models = ServedModels(served, strict=settings.strict_model_names)
@@ -53,8 +57,8 @@ class Gateway:
         """The default model, for requests that do not name a model."""
         self.upstream = served[0].upstream
         """The default model's upstream."""
-        self.metrics = Metrics()
-        self.store = _create_store(settings)
+        self.metrics: Metrics = Metrics() if previous is None else previous.metrics
+        self.store: Store = _create_store(settings) if previous is None else previous.store
         self.pools = WorkerPools()
         self.bodies = BodyReader(settings, self.pools.bodies)
         self.active = ActiveRequests(
@@ -64,9 +68,17 @@ class Gateway:
             ping_interval=settings.ping_interval,
         )
         auth = Authenticator(settings)
+        if previous is not None:
+            auth.take_over(previous.auth)
+        self.auth: Authenticator = auth
         self.status = Status(self.models, self.metrics, auth)
         self._endpoints = Endpoints(self.active, auth, self.metrics, openai_error)
         self.page = PageRoutes(settings, self.models, auth, self.bodies, self._endpoints, self._dispatch)
+        if previous is not None:
+            self.status.read_other_workers = previous.status.read_other_workers
+            self.page.take_over(previous.page)
+        self.metrics_app = Router(self._metrics_routes(), default=self._unknown_path())
+        """The ASGI application for the port of the setting ``metrics_port``, which needs no API keys."""
         self.router = Router(self._routes(), default=self._unknown_path(), lifespan=self._lifespan)
         self.app = self._app()
         """The ASGI application."""
@@ -130,6 +142,14 @@ class Gateway:
             route("/health", "health", public=True, GET=self.status.health),
             route("/ready", "ready", public=True, GET=self.status.ready),
             *self.page.routes(),
+        ]
+
+    def _metrics_routes(self) -> list[Route]:
+        route = partial(self._endpoints.route, public=True)
+        return [
+            route("/metrics", "metrics", GET=self.status.metrics),
+            route("/health", "health", GET=self.status.health),
+            route("/ready", "ready", GET=self.status.ready),
         ]
 
     def _stored_routes(self) -> list[Route]:
@@ -214,12 +234,18 @@ class Gateway:
         """Start serving; the caller has already started the upstreams and the store."""
         await self.active.start()
 
-    async def stop(self) -> None:
-        """Stop serving, then stop the upstreams and the store."""
+    async def stop(self, successor: Gateway | None = None) -> None:
+        """Stop serving, then stop the upstreams and the store.
+
+        :param successor: gateway that replaces this one; the upstreams and the store that it uses continue.
+        """
         if await self.active.stop():
+            used = () if successor is None else tuple(one.upstream for one in successor.models.all)
             for served in self.models.all:
-                await served.upstream.stop()
-            await self.store.stop()
+                if served.upstream not in used:
+                    await served.upstream.stop()
+            if successor is None or successor.store is not self.store:
+                await self.store.stop()
             self.pools.close()
             self.page.close()
 

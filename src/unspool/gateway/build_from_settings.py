@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ..errors import UsageError
 from .app import Gateway
@@ -26,9 +26,23 @@ from .upstreams.load_balancer import LoadBalancer
 from .upstreams.ollama import OllamaUpstream
 from .upstreams.replay import ReplayUpstream
 
+_ENGINE_SETTINGS: Final = (
+    "threads",
+    "context",
+    "slots",
+    "connect_timeout",
+    "idle_timeout",
+    "max_output_bytes",
+)
+"""Settings of the embedded engine that are used only when it starts."""
 
-async def build(settings: Settings) -> Gateway:
-    """Return a new gateway whose upstreams and store have been started."""
+
+async def build(settings: Settings, *, previous: Gateway | None = None) -> Gateway:
+    """Return a new gateway whose upstreams and store have been started.
+
+    :param previous: gateway in the same process that the new one replaces.  The new gateway uses the same
+        store, metrics and embedded model.
+    """
     resolved = await asyncio.to_thread(resolve_sources, settings)
     settings = resolved.settings
     for note in resolved.notes:
@@ -37,17 +51,42 @@ async def build(settings: Settings) -> Gateway:
     try:
         served: list[ServedModel] = []
         for one in settings.each():
-            upstreams.append(_create_upstream(one))
+            upstreams.append(_find_embedded(one, previous) or _create_upstream(one))
             served.append(
                 await _start_model(one, upstreams[-1], f"models.{one.model}: " if settings.models else "")
             )
-        gateway = Gateway(settings, served)
-        await gateway.store.start()
+        gateway = Gateway(settings, served, previous)
+        if previous is None:
+            await gateway.store.start()
     except BaseException:
+        used = () if previous is None else tuple(one.upstream for one in previous.models.all)
         for upstream in upstreams:
-            await upstream.stop()
+            if upstream not in used:
+                await upstream.stop()
         raise
     return gateway
+
+
+def _find_embedded(settings: Settings, previous: Gateway | None) -> Upstream | None:
+    """Return the previous gateway's embedded upstream for a model; None if there is none.
+
+    A second copy of the model beside the running one could exceed the machine's memory, so the settings
+    of the engine cannot change while it runs.
+    """
+    if previous is None or settings.upstream != "embedded":
+        return None
+    for served in previous.models.all:
+        if served.settings.upstream == "embedded" and served.settings.file == settings.file:
+            changed = [
+                name for name in _ENGINE_SETTINGS if getattr(served.settings, name) != getattr(settings, name)
+            ]
+            if changed:
+                raise UsageError(
+                    f"{', '.join(changed)}: the embedded engine cannot change while it runs; restart the "
+                    "gateway"
+                )
+            return served.upstream
+    return None
 
 
 async def _start_model(settings: Settings, upstream: Upstream, place: str) -> ServedModel:
@@ -87,6 +126,8 @@ def _create_remote(url: str, settings: Settings) -> CompletionsUpstream:
             connect=settings.connect_timeout,
             idle=settings.idle_timeout,
             limit=settings.max_output_bytes,
+            ca=settings.upstream_ca,
+            proxy=settings.upstream_proxy,
         ),
         engine=None if settings.engine == "auto" else ENGINES[settings.engine],
         model=settings.upstream_model,

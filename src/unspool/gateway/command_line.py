@@ -66,10 +66,12 @@ class _ValueReader:
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Return the settings from a parsed command line.
+    """Return the settings from a parsed command line, in which model sources have been resolved."""
+    return read_settings_and_notes(options)[0]
 
-    If a setting names a model source, resolve the source, and print notes about the source to standard error.
-    """
+
+def read_settings_and_notes(options: argparse.Namespace) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings from a parsed command line, and notes about the model sources for the user."""
     values: dict[str, object] = {name: getattr(options, name) for name in ("source", *FLAGS)}
     setting_names = {one.name for one in fields(Settings)}
     for text in options.set:
@@ -87,22 +89,25 @@ def read_settings(options: argparse.Namespace) -> Settings:
         )
     settings = load_settings(values, config=options.config)
     if not any(one.source for one in settings.each()):
-        return settings
+        return settings, ()
     from .settings_from_model import resolve_sources  # imported only if needed, because the import is slow
 
     resolved = resolve_sources(settings)
-    lines = (*resolved.notes, _addresses(resolved.settings))
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
-    return resolved.settings
+    return resolved.settings, resolved.notes
 
 
-def _addresses(settings: Settings) -> str:
+def announce(settings: Settings, notes: tuple[str, ...], url: str) -> None:
+    """Print notes about the model sources and the URLs for clients, if the user has named a model source.
+
+    Call this when clients can connect: until then, a missing package or a taken port can prevent it.
+    """
+    if notes:
+        sys.stderr.write("".join(f"{line}\n" for line in (*notes, describe_addresses(settings, url))))
+
+
+def describe_addresses(settings: Settings, url: str) -> str:
     """Return a message with the URLs for clients and browsers."""
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    if not settings.port:
-        return "The log shows the port."
-    url = f"http://{host}:{settings.port}"
-    page = f"\nOpen {url} in a browser to chat and see the latest requests." if settings.page else ""
+    page = f"\nOpen {url} in a browser to chat and see the latest requests." if settings.serves_page else ""
     return f"Point an agent at {url}/v1 (OpenAI) or {url} (Anthropic, Ollama).{page}"
 
 
@@ -112,6 +117,7 @@ def list_settings() -> str:
     lines = []
     for one in fields(Settings):
         default: object = one.default if one.default is not MISSING else ""
-        shown = "" if default in ("", ()) or "(default:" in texts[one.name] else f" (default: {default})"
+        is_shown = default not in ("", (), None) and "(default:" not in texts[one.name]
+        shown = f" (default: {default})" if is_shown else ""
         lines.append(f"{one.name:21} {texts[one.name]}{shown}")
     return "\n".join(lines)

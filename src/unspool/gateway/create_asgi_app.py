@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -10,18 +12,23 @@ from ..errors import UnspoolError
 from .app import Gateway
 from .build_from_settings import build
 from .settings import Settings, load_settings
-from .telemetry.logs import set_up
+from .telemetry.logs import set_up, warn_about_variables
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:
     """Return the gateway as an ASGI application.
 
     To run it with uvicorn: ``uvicorn --factory unspool.gateway:create_app``.
+    The ASGI server chooses the address, which may be public, so the web page is served only if the
+    setting ``page`` is true.
     :param settings: the gateway's settings; by default, they are read from the environment and from
         the file whose path is in ``UNSPOOL_CONFIG``.
     """
     settings = settings or load_settings()
+    if settings.page is None:
+        settings = replace(settings, page=False)
     set_up(settings)
+    warn_about_variables(os.environ)
     return _Application(settings)
 
 

@@ -118,7 +118,7 @@ class _FirstRun:
                 elif once is False or (once is None and sys.stdin.isatty()):
                     self.say("The gateway keeps running; Ctrl-C stops it. Three ways to use it:")
                     self.say(_EXAMPLES.format(url=url, model=gateway.model.name))
-                    if settings.page:
+                    if settings.serves_page:
                         self.say(_PAGE.format(url=url))
                     await serving
                 elif once is None:

@@ -23,8 +23,10 @@ UpstreamKind: TypeAlias = Literal["embedded", "completions", "chat", "replay"]
 EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "ollama", "tgi", "mlx", "openai"]
 
 PREFIX: Final = "UNSPOOL_"
+_OTHER_VARIABLES: Final = ("CONFIG", "COMPILE", "BUILD", "INSTALLER", "HYPOTHESIS", "SEED")
+"""Variables with the same prefix that are not settings of the gateway."""
 PORT: Final = 8765
-_SECRETS: Final = ("api_keys", "upstream_key", "seal_key")
+_SECRETS: Final = ("api_keys", "upstream_key", "upstream_proxy", "seal_key")
 _MODEL_IDENTITY: Final = (
     "source",
     "url",
@@ -47,6 +49,8 @@ _MODEL_SETTINGS: Final = (
     "threads",
     "context",
     "slots",
+    "upstream_ca",
+    "upstream_proxy",
     "connect_timeout",
     "idle_timeout",
     "max_output_bytes",
@@ -76,6 +80,8 @@ class Settings:
     urls: Annotated[tuple[str, ...], "URLs of additional upstreams for the same model"] = ()
     engine: Annotated[EngineName, "vllm, sglang, llamacpp, ollama, tgi, mlx, openai, auto"] = "auto"
     upstream_key: Annotated[str, "API key for the upstream"] = ""
+    upstream_ca: Annotated[str, "PEM file with the certificates that upstreams' TLS is checked against"] = ""
+    upstream_proxy: Annotated[str, "URL of the HTTP proxy between the gateway and its upstreams"] = ""
     upstream_model: Annotated[str, "model name on the upstream (default: the first one it lists)"] = ""
     model: Annotated[str, "model name for clients (default: upstream's model name)"] = ""
     aliases: Annotated[tuple[str, ...], "additional model names that requests may use; * for any"] = ()
@@ -93,8 +99,14 @@ class Settings:
 
     host: Annotated[str, "address to listen on (default: 127.0.0.1)"] = "127.0.0.1"
     port: Annotated[int, "port to listen on (default: 8765)"] = PORT
+    metrics_port: Annotated[
+        int, "port for /metrics, /health and /ready without API keys, on the same address; 0: none"
+    ] = 0
+    ssl_certfile: Annotated[str, "PEM file with the TLS certificate of the gateway and its chain"] = ""
+    ssl_keyfile: Annotated[str, "PEM file with the private key (default: in ssl_certfile)"] = ""
     workers: Annotated[int, "number of processes that share the port"] = 1
-    api_keys: Annotated[tuple[str, ...], "accepted API keys"] = ()
+    api_keys: Annotated[tuple[str, ...], "accepted API keys, or their hashes as sha256:HEX"] = ()
+    api_keys_file: Annotated[str, "TOML file with named API keys, their models and their limits"] = ""
     seal_key: Annotated[
         str, "key for encrypting the reasoning that clients store (default: a new key at each start)"
     ] = ""
@@ -105,7 +117,11 @@ class Settings:
         tuple[str, ...], "host names other than localhost that a gateway without API keys accepts; * for any"
     ] = ()
 
-    page: Annotated[bool, "serve a web page at / with a chat, the playground and the latest requests"] = True
+    page: Annotated[
+        bool | None,
+        "serve a web page at / with a chat, the playground and the latest requests (default: only if host is "
+        "a loopback address)",
+    ] = None
     last_requests: Annotated[int, "number of latest requests that are kept in memory for the page"] = 50
 
     connect_timeout: Annotated[float, "seconds to connect to the upstream"] = 10.0
@@ -166,6 +182,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, least in (
             ("port", 0),
+            ("metrics_port", 0),
             ("workers", 1),
             ("max_request_bytes", 1),
             ("max_request_values", 1),
@@ -180,8 +197,11 @@ class Settings:
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)}: expected at least {least}")
-        if self.port > 65535:
-            raise UsageError(f"port={self.port}: expected at most 65535")
+        for name in ("port", "metrics_port"):
+            if getattr(self, name) > 65535:
+                raise UsageError(f"{name}={getattr(self, name)}: expected at most 65535")
+        if self.metrics_port and self.metrics_port == self.port:
+            raise UsageError(f"metrics_port={self.metrics_port} is the port of the API: set another port")
         for name in (
             "connect_timeout",
             "idle_timeout",
@@ -193,6 +213,8 @@ class Settings:
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}={getattr(self, name)}: expected a number of seconds above 0")
         self._check_keys()
+        if self.ssl_keyfile and not self.ssl_certfile:
+            raise UsageError("ssl_keyfile is set, but ssl_certfile is empty: set both")
         if self.models:
             self.each()
         else:
@@ -203,10 +225,10 @@ class Settings:
     def _check_keys(self) -> None:
         if any(not key.strip() for key in self.api_keys):
             raise UsageError("api_keys contains an empty key, which any client could send: remove it")
-        if not self.api_keys and not self.allow_no_keys and not is_loopback(self.host):
+        if not self.needs_key and not self.allow_no_keys and not is_loopback(self.host):
             raise UsageError(
-                f"host={self.host} is open to other machines, but api_keys is empty: set api_keys, or set "
-                "allow_no_keys=true to serve every client"
+                f"host={self.host} is open to other machines, but api_keys is empty: set api_keys or "
+                "api_keys_file, or set allow_no_keys=true to serve every client"
             )
 
     def _check_upstream(self) -> None:
@@ -221,8 +243,25 @@ class Settings:
         for url in (self.url, *self.urls):
             if url and not url.startswith(("http://", "https://")):
                 raise UsageError(f"url={url!r}: expected a URL that starts with http:// or https://")
+        if self.upstream_proxy and not self.upstream_proxy.startswith(("http://", "https://")):
+            raise UsageError("upstream_proxy: expected a URL that starts with http:// or https://")
         if self.upstream == "replay" and not self.file:
             raise UsageError("upstream=replay needs a file with recordings: set file")
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the gateway's URLs: ``https`` if it has a certificate."""
+        return "https" if self.ssl_certfile else "http"
+
+    @property
+    def needs_key(self) -> bool:
+        """True if requests need an API key."""
+        return bool(self.api_keys or self.api_keys_file)
+
+    @property
+    def serves_page(self) -> bool:
+        """True if the gateway serves the web page, and keeps the latest requests in memory for it."""
+        return is_loopback(self.host) if self.page is None else self.page
 
     def each(self) -> tuple[Settings, ...]:
         """Return separate settings for each model, including the settings that the model inherits."""
@@ -265,6 +304,19 @@ class Settings:
                 for one in self.each()
             }
         return out
+
+
+def keep_shared_settings(new: Settings, old: Settings) -> Settings:
+    """Return the settings after a reload: ``new``, except for settings that cannot change.
+
+    The old and the new part of a gateway share the listening sockets, the store and the seal key.
+    """
+    kept: tuple[str, ...] = ("host", "port", "metrics_port", "workers", "store")
+    if bool(new.ssl_certfile) != bool(old.ssl_certfile):
+        raise UsageError("ssl_certfile: TLS cannot be switched on or off while the gateway runs; restart it")
+    if not new.seal_key:
+        kept = (*kept, "seal_key")
+    return replace(new, **{name: getattr(old, name) for name in kept})
 
 
 def _parser_policies(choices: Mapping[str, str]) -> Policies:
@@ -336,6 +388,23 @@ def load_settings(
     return Settings(**values)  # type: ignore[arg-type]
 
 
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables whose names begin like those of settings but name no setting, with advice.
+
+    >>> unknown_variables({"UNSPOOL_PROT": "1", "UNSPOOL_PORT": "1"})
+    {'UNSPOOL_PROT': "there is no such setting: did you mean 'UNSPOOL_PORT'?"}
+    """
+    known = sorted(one.name.upper() for one in fields(Settings))
+    found: dict[str, str] = {}
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name != variable and name not in known and name not in _OTHER_VARIABLES:
+            advice = suggestion(name, known).replace(" '", f" '{PREFIX}")
+            advice = advice or "; `unspool serve --list-settings` lists all of them"
+            found[variable] = f"there is no such setting{advice}"
+    return found
+
+
 def _from_file(path: str, hints: Mapping[str, object]) -> dict[str, object]:
     import tomllib
 
@@ -404,6 +473,7 @@ def _models(tables: object, hints: Mapping[str, object], path: str) -> dict[str,
 
 def _typed(name: str, value: object, hint: object, place: str) -> object:
     """Convert a value from the TOML file to its setting's type; raise an error if this is not possible."""
+    hint = _without_none(hint)
     origin = get_origin(hint)
     if origin is Literal and value in get_args(hint):
         return value
@@ -421,6 +491,11 @@ def _typed(name: str, value: object, hint: object, place: str) -> object:
 
 def _default_of(name: str) -> object:
     return next(_default(one) for one in fields(Settings) if one.name == name)
+
+
+def _without_none(hint: object) -> object:
+    """Return the type of a setting's value for a setting whose default is None."""
+    return get_args(hint)[0] if type(None) in get_args(hint) else hint
 
 
 def _expected(hint: object) -> str:
@@ -450,7 +525,7 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
 
 
 def _converted(name: str, text: str, place: str) -> object:
-    hint = get_type_hints(Settings)[name]
+    hint = _without_none(get_type_hints(Settings)[name])
     # Do not drop an empty key, which may come from an unset variable: if the list of keys became empty, the
     # gateway would accept every client.
     if name == "api_keys" and not all(map(str.strip, text.split(","))):

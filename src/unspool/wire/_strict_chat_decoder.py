@@ -28,7 +28,8 @@ RULES: Final[dict[str, str]] = {
     "name": "the first delta of a call has the whole name, a string, and later deltas do not repeat it",
     "type": "the first delta of a call has the type 'function', and later deltas do not repeat it",
     "arguments": "arguments are pieces of JSON text: strings, never objects",
-    "null": "a delta leaves out fields that it does not change; no value is null",
+    "null": "a delta leaves out fields that it does not change; no value is null (of an SDK's chunk, pass "
+    "chunk.model_dump(exclude_unset=True))",
     "retraction": "the id, name and type of a call never change",
     "end": "no delta follows the terminal chunk",
     "finish": "a stream has exactly one finish_reason, and it fits the content",

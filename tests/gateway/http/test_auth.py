@@ -537,9 +537,10 @@ def test_concurrency_counts_requests_with_complete_bodies(engine: EngineProcess,
         ExitStack() as clients,
     ):
         slow = [clients.enter_context(closing(send_part(gateway, whole[:-1], len(whole)))) for _ in range(5)]
-        until(lambda: gateway.gateway.metrics.active.value() == 5)
+        until(lambda: len(gateway.gateway.active) == 5)
         assert send(gateway.url + CHAT, whole)[0] == 200
         for client in slow:
+            until(lambda: not gateway.gateway.active._admitted)
             client.sendall(whole[-1:])
             assert b" 200 " in client.recv(100)
 

@@ -65,9 +65,9 @@ unspool_requests_total{api="chat",status="499"} 1
 # HELP unspool_outputs_total Finished outputs by API and finish reason.
 # TYPE unspool_outputs_total counter
 unspool_outputs_total{api="chat",finish_reason="tool_calls"} 1
-# HELP unspool_requests_active Requests in progress.
+# HELP unspool_requests_active Generations in progress.
 # TYPE unspool_requests_active gauge
-unspool_requests_active 1
+unspool_requests_active 0
 # HELP unspool_tokens_total Tokens by kind: prompt, completion or reasoning.
 # TYPE unspool_tokens_total counter
 unspool_tokens_total{kind="prompt"} 7
@@ -115,6 +115,28 @@ def test_metrics_page_lists_every_metric(engine: EngineProcess, gateway: Gateway
     assert re.sub(r"^\S+_(?:bucket|sum)[{ ].*\n", "", page, flags=re.MULTILINE) == METRICS
 
 
+@pytest.mark.parametrize("api", MINIMAL_REQUESTS)
+def test_active_requests_are_only_generations(
+    engine: EngineProcess, gateway: GatewayThread, api: str
+) -> None:
+    idle = _active_requests(gateway)
+    seen = len(engine.seen())
+    engine.script(HOLD, "x")
+    with begin_request(gateway, api):
+        until(lambda: len(engine.seen()) > seen)
+        running = _active_requests(gateway)
+        engine.release()
+    until(lambda: _active_requests(gateway) == 0)
+    assert (idle, running) == (0, 1)
+
+
+def _active_requests(gateway: GatewayThread) -> int:
+    """Return the number of active requests that a scrape reports after a health check."""
+    fetch(f"{gateway.url}/health")
+    page = fetch(f"{gateway.url}/metrics")[1].decode()
+    return int(re.findall(r"^unspool_requests_active (\d+)$", page, re.MULTILINE)[0])
+
+
 def _leave_before_the_response(engine: EngineProcess, gateway: GatewayThread) -> None:
     """Send a request, and disconnect before the engine answers."""
     seen = len(engine.seen())
@@ -128,7 +150,8 @@ def _leave_before_the_response(engine: EngineProcess, gateway: GatewayThread) ->
 
 # -- log lines
 
-USUAL = {"api": "chat", "status": 200, "seconds": 0.0, "first_delta": 0.0}
+REQUEST = {"api": "chat", "path": CHAT, "address": "127.0.0.1", "status": 200, "seconds": 0.0}
+USUAL = {**REQUEST, "first_delta": 0.0}
 RESULT = {"model": "engine-model", "dialect": "hermes", "prompt_tokens": 7, "completion_tokens": 5}
 
 
@@ -175,7 +198,7 @@ def test_log_line_of_a_bad_request_names_the_parameter(gateway: GatewayThread) -
         send(gateway.url + CHAT, {**CHAT_BODY, "n": 0})
         until(lambda: bool(logged(lines)))
     error = {"error": "invalid_type", "param": "n"}
-    assert logged(lines) == [{"api": "chat", "status": 400, "seconds": 0.0, **error}]
+    assert logged(lines) == [{**REQUEST, "status": 400, "model": "engine-model", **error}]
 
 
 def test_log_line_of_an_upstream_failure_has_its_reason(

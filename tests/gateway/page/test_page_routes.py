@@ -161,10 +161,11 @@ def test_only_clipped_output_is_marked_as_cut(gateway: GatewayThread) -> None:
 
 
 def test_startup_message_has_the_page_address() -> None:
-    from unspool.gateway.command_line import _addresses
+    from unspool.gateway.command_line import describe_addresses
 
-    assert _addresses(Settings(port=9000)).endswith("latest requests.")
-    assert "browser" not in _addresses(Settings(port=9000, page=False))
+    url = "http://127.0.0.1:9000"
+    assert describe_addresses(Settings(), url).endswith("latest requests.")
+    assert "browser" not in describe_addresses(Settings(page=False), url)
 
 
 # -- access
@@ -227,13 +228,14 @@ def test_rebound_host_names_are_refused(gateway: GatewayThread) -> None:
     ("settings", "kept"),
     [
         ({}, True),
-        ({"api_keys": KEYS, "host": "0.0.0.0"}, True),  # noqa: S104 - nothing listens
+        ({"api_keys": KEYS, "host": "0.0.0.0"}, False),  # noqa: S104 - nothing listens
         ({"allow_no_keys": True, "host": "0.0.0.0"}, False),  # noqa: S104
         ({"hosts": ("*",)}, False),
         ({"hosts": ("chat.example",)}, False),
         ({"hosts": ("chat.example",), "api_keys": KEYS}, True),
         ({"last_requests": 0}, False),
         ({"page": False}, False),
+        ({"page": True, "api_keys": KEYS, "host": "0.0.0.0"}, True),  # noqa: S104
     ],
 )
 def test_requests_are_logged_only_where_readers_are_known(
@@ -562,7 +564,7 @@ def test_page_chat_counts_once(engine: EngineProcess, template: str) -> None:
         assert received["end"]["choices"][0]["raw"] == "Hello!"
         assert list_records(gateway) == []
         assert get(f"{gateway.url}/playground/about")["why_no_requests"]
-        assert gateway.gateway.metrics.active.value() == 0
+        assert len(gateway.gateway.active) == 0
 
 
 def test_page_disconnect_stops_the_upstream(gateway: GatewayThread, engine: EngineProcess) -> None:
@@ -574,7 +576,7 @@ def test_page_disconnect_stops_the_upstream(gateway: GatewayThread, engine: Engi
     request = urllib.request.Request(f"{gateway.url}/playground/chat", body, headers)  # noqa: S310
     with urllib.request.urlopen(request) as response:  # noqa: S310
         response.read(2_000)
-    until(lambda: gateway.gateway.metrics.active.value() == 0)
+    until(lambda: len(gateway.gateway.active) == 0)
     assert next(gateway.gateway.page.log.records("")).disconnected == "gone"
 
 

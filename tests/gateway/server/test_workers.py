@@ -22,9 +22,10 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from gateways import HOLD, EngineProcess, fetch, free_port, get, post, template_file, until
+from gateways import HOLD, EngineProcess, fetch, free_port, get, post, send, template_file, until
 from unspool import UsageError
 from unspool.gateway import Settings
+from unspool.gateway.server.sockets import Listeners
 from unspool.gateway.server.supervisor import supervise
 from unspool.gateway.telemetry.metrics import EMPTY, Metrics, add_counters
 
@@ -268,6 +269,149 @@ def test_invalid_settings_keep_the_old_workers(engine: EngineProcess, tmp_path: 
             engine.release()
             assert b'"finish_reason":"stop"' in head + read(client, b"[DONE]")
         assert gateway.process.wait() == 0
+
+
+ONE_WORKER = ("unspool", "serve", "--port")
+
+
+@contextmanager
+def run_one_worker(folder: Path, config: str, *more: str) -> Iterator[Process]:
+    """Run a gateway with one worker, which is the default, and wait until it listens."""
+    port = str(free_port())
+    with run_process(folder, config, *ONE_WORKER, port, *more) as gateway:
+        gateway.port, gateway.url = int(port), f"http://127.0.0.1:{port}"
+        until(lambda: gateway.process.poll() is not None or bool(gateway.logged("listening")))
+        yield gateway
+
+
+@linux
+def test_reload_with_one_worker_lets_streams_finish(engine: EngineProcess, tmp_path: Path) -> None:
+    config = config_for(engine, tmp_path)
+    kept = 'unspool_outputs_total{api="chat",finish_reason="stop"}'
+    with run_one_worker(tmp_path, config) as gateway:
+        stored = post(f"{gateway.url}/v1/responses", {"input": "Hi"})
+        engine.script("Hello", HOLD, " there.")
+        with gateway.stream() as client:
+            head = read(client, b'"Hello"')
+            gateway.config.write_text(config + 'model = "renamed"\nmax_connections = 50\n')
+            gateway.process.send_signal(signal.SIGHUP)
+            until(lambda: bool(gateway.logged("reloaded")))
+            for _ in range(10):
+                assert post(gateway.url + PATH, BODY)["model"] == "renamed"
+            engine.release()
+            assert b'"finish_reason":"stop"' in head + read(client, b"[DONE]")
+        assert get(f"{gateway.url}/v1/responses/{stored['id']}") == stored
+        until(lambda: gateway.number(kept) == 11)
+        assert gateway.number("unspool_requests_active") == 0
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait() == -signal.SIGTERM
+    assert not gateway.logged("internal_error")
+
+
+@linux
+def test_reload_with_one_worker_keeps_settings_that_work(engine: EngineProcess, tmp_path: Path) -> None:
+    config = config_for(engine, tmp_path)
+    with run_one_worker(tmp_path, config) as gateway:
+        for count, (changed, text) in enumerate(
+            (
+                ("no TOML", "is not TOML"),
+                (config.replace("chatml.jinja", "missing.jinja"), "missing.jinja"),
+                (
+                    config + 'host = "0.0.0.0"\nallow_no_keys = true\nmax_request_bytes = 0\n',
+                    "max_request_bytes",
+                ),
+            ),
+            1,
+        ):
+            gateway.config.write_text(changed)
+            gateway.process.send_signal(signal.SIGHUP)
+            until(lambda count=count: len(gateway.logged("reload_failed")) == count)  # type: ignore[misc]
+            assert text in gateway.logged("reload_failed")[-1]["reason"]
+            assert post(gateway.url + PATH, BODY)["model"] == "engine-model"
+        # The address cannot change, whatever the file says.
+        gateway.config.write_text(config + 'port = 1\nworkers = 4\nstore = "other.db"\nmodel = "renamed"\n')
+        gateway.process.send_signal(signal.SIGHUP)
+        until(lambda: bool(gateway.logged("reloaded")))
+        assert post(gateway.url + PATH, BODY)["model"] == "renamed"
+        assert not (tmp_path / "other.db").exists()
+
+
+@linux
+def test_reload_reads_the_keys_again_and_keeps_their_usage(engine: EngineProcess, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    keys.write_text('[alice]\nkey = "a"\nrequests_per_minute = 2\n')
+    config = config_for(engine, tmp_path) + f'api_keys_file = "{keys}"\n'
+    with run_one_worker(tmp_path, config) as gateway:
+
+        def status(key: str) -> int:
+            return send(gateway.url + PATH, BODY, {"authorization": f"Bearer {key}"})[0]
+
+        assert (status("a"), status("b")) == (200, 401)
+        keys.write_text('[alice]\nkey = "a"\nrequests_per_minute = 2\n[bob]\nkey = "b"\n')
+        gateway.process.send_signal(signal.SIGHUP)
+        until(lambda: bool(gateway.logged("reloaded")))
+        assert [status("a"), status("b"), status("a")] == [200, 200, 429]
+        keys.write_text("[bob]\n")
+        gateway.process.send_signal(signal.SIGHUP)
+        until(lambda: bool(gateway.logged("reload_failed")))
+        assert status("b") == 200
+
+
+@linux
+def test_reloads_with_one_worker_leak_nothing(engine: EngineProcess, tmp_path: Path) -> None:
+    with run_one_worker(tmp_path, config_for(engine, tmp_path)) as gateway:
+
+        def reload_once(count: int) -> tuple[int, int]:
+            gateway.process.send_signal(signal.SIGHUP)
+            until(lambda: len(gateway.logged("reloaded")) == count)
+            post(gateway.url + PATH, BODY)
+            place = Path(f"/proc/{gateway.process.pid}")
+            return len(list((place / "fd").iterdir())), len(list((place / "task").iterdir()))
+
+        for count in range(1, 4):
+            used = reload_once(count)
+        for count in range(4, 8):
+            again = reload_once(count)
+            assert again[0] <= used[0] + 2
+            assert again[1] <= used[1] + 2
+
+
+# -- the port for metrics
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_metrics_port_needs_no_key(engine: EngineProcess, tmp_path: Path, workers: int) -> None:
+    keys = f'api_keys = ["k"]\nworkers = {workers}\n'
+    metrics_port = free_port()
+    more = ("--set", f"metrics_port={metrics_port}")
+    with run_one_worker(tmp_path, config_for(engine, tmp_path) + keys, *more) as gateway:
+        if workers > 1:
+            gateway.serving(workers)
+        url = f"http://127.0.0.1:{metrics_port}"
+        assert gateway.logged("listening")[0]["metrics"] == f"{url}/metrics"
+        assert fetch(f"{gateway.url}/metrics")[0] == 401
+        status, page, headers = fetch(f"{url}/metrics")
+        assert (status, headers["content-type"].partition(";")[0]) == (200, "text/plain")
+        assert b"\nunspool_requests_active 0\n" in page
+        assert (fetch(f"{url}/health")[0], fetch(f"{url}/ready")[0]) == (200, 200)
+        for path in ("/", "/v1/models", PATH, "/playground/requests"):
+            assert fetch(url + path)[0] == 401
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait() in (0, -signal.SIGTERM)
+
+
+def test_metrics_port_that_is_taken_is_reported(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            UsageError, match=f"cannot listen on 127.0.0.1 port {port}.*set metrics_port to a"
+        ):
+            Listeners.bind(Settings(port=0, metrics_port=port))
+    with pytest.raises(UsageError, match="metrics_port=9000 is the port of the API"):
+        Settings(port=9000, metrics_port=9000)
+
+
+# -- the start
 
 
 def test_invalid_settings_are_reported_once(engine: EngineProcess, tmp_path: Path) -> None:

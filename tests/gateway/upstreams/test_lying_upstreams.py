@@ -474,7 +474,7 @@ def test_requests_that_could_crash_the_process_are_refused(tmp_path: Path, name:
     plan = unspool.plan("hermes", {"messages": ASK})
     for request in (
         upstream.open(UpstreamRequest("x", {"messages": ASK}, plan, "", sampling=fields)),
-        upstream.forward("/v1/completions", {"prompt": "x", **fields}),
+        upstream.forward("/v1/completions", {"prompt": "x", **fields}, {}),
     ):
         with pytest.raises(Failure, match=name) as caught:
             asyncio.run(request)

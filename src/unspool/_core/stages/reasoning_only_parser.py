@@ -3,6 +3,9 @@
 Some engines use one parser for reasoning and another one for tool calls.  The splitter serves as the
 reasoning parser: it returns everything that is not reasoning exactly as the model wrote it, including markup.
 The tool call parser is then a ``Parser`` with ``start_channel="content"``.
+
+A tool call parser of an engine may know only the markup of calls.  For such a parser, the splitter removes
+the markup around the content and control tokens, and adds text that belongs before the output.
 """
 
 from dataclasses import replace
@@ -38,8 +41,12 @@ class ReasoningSplitter:
         continues: bool = False,
         start_channel: Channel | None = None,
         policies: PolicyChoice | None = None,
+        only_calls: bool = False,
     ) -> None:
-        """Create a splitter for one output; the options are those of ``Parser``."""
+        """Create a splitter for one output; most options are those of ``Parser``.
+
+        :param only_calls: True to remove all markup but that of calls and messages from the rest.
+        """
         immediate = replace(as_policies(policies), commit="name")
         self.parser = Parser(
             dialect,
@@ -51,6 +58,7 @@ class ReasoningSplitter:
             keep_raw=False,
         )
         """Parser that recognises the reasoning."""
+        self._only_calls = only_calls
         self._whitespace = self.parser.tidy()
         self._raw: list[str] = []  # input that is not part of any event yet
         self._base = 0  # offset at which `_raw` starts
@@ -80,13 +88,19 @@ class ReasoningSplitter:
             if isinstance(event, Diagnostic):
                 continue
             end = max(end, event.end)
-            if not _is_reasoning(event):
+            if self._only_calls and isinstance(event, Text) and event.channel == "content":
+                rest.append(event.text)
+            elif not _is_reasoning(event) and not (self._only_calls and _is_content_markup(event)):
                 rest.append(raw[event.start - base : event.end - base])
         self._raw = [raw[end - base :]] if end - base < len(raw) else []
         self._base = end
         shown = self._whitespace.feed(events)
         reasoning = "".join([e.text for e in shown if isinstance(e, Text) and e.channel == "reasoning"])
         return ReasoningSplit(reasoning, "".join(rest))
+
+
+def _is_content_markup(event: Event) -> bool:
+    return isinstance(event, Markup) and event.kind in ("content_open", "content_close", "dropped")
 
 
 def _is_reasoning(event: Event) -> bool:

@@ -88,14 +88,21 @@ K3_HEAD = '<|open|>call tool="{name}" index="{index}"<|sep|>'
 KIMI_K3 = Dialect(
     name="kimi_k3",
     family=Family("Kimi K3", model_names=("Kimi K3",), reasoning_aliases=("kimi_k3",)),
-    section=("<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>",),
+    # Models sometimes leave out the last token of the closing marker of reasoning.
+    section=(
+        "<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>",
+        "<|close|>think<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>",
+    ),
     call=(
         f"{K3_HEAD}{{params}}<|close|>call<|sep|>",
         f'{K3_HEAD}<|open|>json type="object"<|sep|>{{args}}<|close|>json<|sep|><|close|>call<|sep|>',
     ),
     param=('<|open|>argument key="{key}" type="{type}"<|sep|>{value}<|close|>argument<|sep|>',),
     reasoning=("<|open|>think<|sep|>{text}<|close|>think<|sep|>",),
-    content=("<|open|>response<|sep|>{text}<|close|>response<|sep|>",),
+    content=(
+        "<|open|>response<|sep|>{text}<|close|>response<|sep|>",
+        "<|close|>think<|open|>response<|sep|>{text}<|close|>response<|sep|>",
+    ),
     # The opening marker in the prompt has no spaces, but the detokenizer adds spaces to the closing marker.
     drop=("<|close|>message<|sep|>", "<|close|>response<|sep|>", "<|close|> think <|sep|>"),
     habits=Habits(first_index=1, unescape=True, tolerates_spaces=True),

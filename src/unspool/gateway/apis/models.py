@@ -20,15 +20,18 @@ class ModelList:
         """Describe the model that the path names; if the path names no model, list all models."""
         name = exchange.path.removeprefix("/v1/models").strip("/")
         if name:
-            await exchange.respond(200, encode_line(_describe(self._models.find(name).model)))
+            await exchange.respond(
+                200, encode_line(_describe(self._models.find(name, exchange.allowed_models).model))
+            )
             return
-        names = [one.model.name for one in self._models.all]
+        visible = self._models.visible(exchange.allowed_models)
+        names = [one.model.name for one in visible]
         listed = {
             "object": "list",
-            "data": [_describe(one.model) for one in self._models.all],
+            "data": [_describe(one.model) for one in visible],
             "has_more": False,
-            "first_id": names[0],
-            "last_id": names[-1],
+            "first_id": names[0] if names else None,
+            "last_id": names[-1] if names else None,
         }
         await exchange.respond(200, encode_line(listed))
 

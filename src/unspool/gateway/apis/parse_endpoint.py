@@ -77,7 +77,7 @@ class ParseHandler:
     async def parse(self, exchange: Exchange) -> None:
         """Parse the model output in the request, and send the resulting message and events."""
         body = await self._bodies.read(exchange)
-        model = self._models.find(body.get("model")).model
+        model = self._models.find(body.get("model"), exchange.allowed_models).model
         runs_template = self._templates and body.get("chat_template")
         pool = self._pools.templates if runs_template else self._pools.parsing
         data = await pool.run(

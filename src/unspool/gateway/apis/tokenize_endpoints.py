@@ -44,7 +44,7 @@ class Tokenize:
         """Send the token ids of a string, or of the prompt that is rendered from messages."""
         body = await self._bodies.read(exchange)
         shape = decode_body({key: value for key, value in body.items() if value is not None}, _Tokenize)
-        served = self._models.find(shape.model)
+        served = self._models.find(shape.model, exchange.allowed_models)
         text = shape.prompt if shape.prompt is not None else shape.content
         if (text is None) == (shape.messages is None):
             raise invalid("send either prompt or messages", "prompt", "missing_required_parameter")
@@ -68,7 +68,7 @@ class Tokenize:
     async def detokenize(self, exchange: Exchange) -> None:
         """Send the text for a list of token ids."""
         shape = decode_body(await self._bodies.read(exchange), _Detokenize)
-        served = self._models.find(shape.model)
+        served = self._models.find(shape.model, exchange.allowed_models)
         text = await served.detokenize(self._pools.parsing, exchange.client, shape.tokens)
         if text is None:
             raise _unavailable("detokenize")

@@ -81,8 +81,9 @@ class Generator:
         body = await self._bodies.read(exchange)
         self._active.admit(exchange)
         observer = None if self._observe is None else self._observe(exchange)
-        served = self._models.find(body.get("model"))
+        served = self._models.find(body.get("model"), exchange.allowed_models)
         model = served.model
+        exchange.log_fields["model"] = model.name
         request = await read(exchange, body)
         if request is None:
             return
@@ -121,6 +122,7 @@ class Generator:
             large=exchange.is_large,
             run_if_large=partial(self._pools.prompts.run_if_large, exchange.client),
             on_body=None if observer is None else observer.on_upstream_request,
+            headers=exchange.upstream_headers(),
         )
         relay = Relay(
             served,

@@ -188,6 +188,7 @@ class Relay:
     def report(self) -> None:
         """Record the result of the request in the metrics and in the request's log line."""
         metrics, usage = self._metrics, self._usage()
+        self._exchange.tokens = usage.prompt + usage.completion
         dialect = self._readers[0].plan.dialect.name
         reasoning = 0
         outcomes: Counter[str] = Counter()

@@ -95,16 +95,37 @@ class ServedModels:
                     )
                 self._names[name] = one
 
-    def find(self, name: object) -> ServedModel:
-        """Return the model with this name, or the default model if the name is empty."""
-        if not name or self._accepts_any_name:
-            return self.all[0]
+    def visible(self, allowed: frozenset[str] | None) -> tuple[ServedModel, ...]:
+        """Return the models that a client may use.
+
+        :param allowed: names of these models; None for all models.
+        """
+        if allowed is None:
+            return self.all
+        return tuple(one for one in self.all if one.model.name in allowed)
+
+    def find(self, name: object, allowed: frozenset[str] | None = None) -> ServedModel:
+        """Return the model with this name, or the default model if the name is empty.
+
+        The default model is the first one that the client may use.
+        :param allowed: names of the models that the client may use; None for all models.
+        """
+        visible = self.visible(allowed)
+        if visible and (not name or self._accepts_any_name):
+            return visible[0]
         served = self._names.get(name) if isinstance(name, str) else None
         if served is None and isinstance(name, str):  # Ollama clients append :latest
             served = self._names.get(name.removesuffix(":latest"))
         served = served or self._names.get("*")
-        if served is None:
-            known = ", ".join(repr(one.model.name) for one in self.all)
+        if not visible:
+            raise Failure(
+                "not_found",
+                "the API key may use none of the models that are served here",
+                param="model",
+                code="model_not_found",
+            )
+        if served is None or served not in visible:
+            known = ", ".join(repr(one.model.name) for one in visible)
             raise Failure(
                 "not_found",
                 f"the model {name!r} does not exist; choose {known}, or add the name to aliases in the "

@@ -1,4 +1,8 @@
-"""Set of active requests, with a limit on their number, timeouts for slow clients, and stream pings."""
+"""Set of active requests, with a limit on their number, timeouts for slow clients, and stream pings.
+
+The limit and the metric count only admitted requests, which are generations and forwarded requests.
+They do not count health checks, scrapes, the page, and requests whose bodies are still arriving.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ class ActiveRequests:
     def __init__(self, gauge: Gauge, *, limit: int, client_timeout: float, ping_interval: float) -> None:
         """Create an empty set.
 
-        :param gauge: metric for the number of requests.
+        :param gauge: metric for the number of admitted requests.
         :param limit: maximum number of admitted requests; 0 for no limit.
         :param client_timeout: seconds after which a client that does not read is disconnected.
         :param ping_interval: seconds without data after which a stream sends a ping.
@@ -34,6 +38,8 @@ class ActiveRequests:
         self._admitted: set[Exchange] = set()
         """Requests whose bodies have arrived; only these count towards the limit."""
         self._checker: asyncio.Task[None] | None = None
+        self._empty: asyncio.Event | None = None
+        """Event that is set when the last request ends; None if nothing waits for it."""
 
     def __len__(self) -> int:
         return len(self._exchanges)
@@ -41,21 +47,32 @@ class ActiveRequests:
     def enter(self, exchange: Exchange) -> None:
         """Add a new request."""
         self._exchanges.add(exchange)
-        self._gauge.add(amount=1)
 
     def admit(self, exchange: Exchange) -> None:
         """Admit a request whose body has arrived, or raise a failure if the limit has been reached."""
         if self._limit and len(self._admitted) >= self._limit:
             message = f"more than {self._limit} concurrent requests; retry later"
             raise Failure("overloaded", message, code="overloaded", retry_after="1")
+        exchange.admit()
         self._admitted.add(exchange)
+        self._gauge.add(amount=1)
 
     def exit(self, exchange: Exchange) -> None:
         """Remove a request that has ended."""
         self._exchanges.discard(exchange)
-        self._admitted.discard(exchange)
-        self._gauge.add(amount=-1)
+        if exchange in self._admitted:
+            self._admitted.remove(exchange)
+            exchange.finish()
+            self._gauge.add(amount=-1)
         exchange.stop_watching()
+        if self._empty is not None and not self._exchanges:
+            self._empty.set()
+
+    async def wait_until_empty(self) -> None:
+        """Wait until all requests have ended."""
+        while self._exchanges:
+            self._empty = asyncio.Event()
+            await self._empty.wait()
 
     async def start(self) -> None:
         """Start checking the clients; requires a running event loop."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from typing import Final
 
 from ..settings import Settings, is_loopback, is_other_address
+from .api_keys import ApiKey, digest_of, load_api_keys
 from .exchange import Exchange
 from .failure import Failure, invalid
+from .rate_limits import KeyUsage
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 """Host names that programs on this machine use to connect to it."""
@@ -18,7 +19,8 @@ class Authenticator:
     """Checker of API keys and ``Host`` headers."""
 
     def __init__(self, settings: Settings) -> None:
-        self._keys = [_digest(key) for key in settings.api_keys]
+        self._keys = load_api_keys(settings)
+        self._usage = {key.digest: KeyUsage() for key in self._keys if key.is_limited}
         self._any_address = bool(self._keys) or settings.allow_no_keys
         # A web page can make its own host name resolve to this machine (DNS rebinding).  Without API
         # keys, only the Host header shows whether a request comes from such a page or from a local program.
@@ -59,31 +61,35 @@ class Authenticator:
     def is_authenticated(self, exchange: Exchange) -> bool:
         """Return whether a request has a valid API key, or needs no key."""
         try:
-            self.check_key(exchange)
+            if self._keys:
+                self.check_key(exchange)
         except Failure:
             return False
         return True
 
-    def check_key(self, exchange: Exchange) -> str:
-        """Return the digest of a request's API key; reject the request if the key is not valid.
+    def take_over(self, previous: Authenticator) -> None:
+        """Continue to count what the keys use, after this authenticator has replaced another one."""
+        for digest in self._usage:
+            self._usage[digest] = previous._usage.get(digest, self._usage[digest])
 
-        If the gateway has no API keys, return an empty string.
-        """
+    def authenticate(self, exchange: Exchange) -> None:
+        """Identify the client of a request; reject the request if it has no valid API key."""
         if not self._keys:
-            return ""
+            return
+        key = self.check_key(exchange)
+        exchange.set_key(key, self._usage.get(key.digest))
+
+    def check_key(self, exchange: Exchange) -> ApiKey:
+        """Return a request's API key; reject the request if the key is not valid."""
         scheme, _, token = exchange.header(b"authorization").partition(" ")
         shown = token.strip() if scheme.lower() == "bearer" else ""
         shown = shown or exchange.header(b"x-api-key")
-        digest = _digest(shown)
+        digest = digest_of(shown)
         # Compare with every key, so that the time of the comparison reveals nothing about the keys.
-        matches = [hmac.compare_digest(digest, key) for key in self._keys]
-        if not any(matches):
+        matches = [key for key in self._keys if hmac.compare_digest(digest, key.digest)]
+        if not matches:
             message = (
                 "the API key is not valid" if shown else "an API key is required: Authorization: Bearer ..."
             )
             raise Failure("authentication", message, code="invalid_api_key")
-        return digest.hex()
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+        return matches[0]

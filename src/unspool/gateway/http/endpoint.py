@@ -19,6 +19,7 @@ from .auth import Authenticator
 from .exchange import JSON, ClientGone, Exchange, Receive, Scope, Send
 from .failure import Failure, invalid
 from .json_encoding import encode_line
+from .trace_context import RequestIds
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
 
@@ -49,6 +50,7 @@ class Endpoints:
         self.auth = auth
         self.metrics = metrics
         self._error_format = error_format
+        self.ids = RequestIds()
 
     def route(self, path: str, name: str, **options: Any) -> Route:
         """Return the route of a path; see :meth:`endpoint`."""
@@ -95,6 +97,7 @@ class Endpoint:
         self._active = shared.active
         self._auth = shared.auth
         self._metrics = shared.metrics
+        self._ids = shared.ids
         self._name = name
         self.handlers = handlers
         self._public = public
@@ -106,12 +109,15 @@ class Endpoint:
         if scope["type"] != "http":
             return
         exchange = Exchange(_REQUEST_ID.new("", 0), scope, receive, send)
+        id = exchange.header(b"x-request-id")
+        if id and self._ids.claim(id):
+            exchange.id = id
         self._active.enter(exchange)
         failure: Failure | None = None
         try:
             self._auth.check_host(exchange)
             if not self._public:
-                exchange.set_tenant(self._auth.check_key(exchange))
+                self._auth.authenticate(exchange)
             await self._find_handler(exchange.method)(exchange)
         except Failure as error:
             # The traceback refers to this function's frame, and the frame refers to the failure.  Drop the
@@ -140,6 +146,7 @@ class Endpoint:
             exchange.disconnected = exchange.disconnected or "shutdown"
         finally:
             self._active.exit(exchange)
+            self._ids.release(exchange.id)
         self._report(exchange, failure)
 
     def _find_handler(self, method: str) -> Handler:
@@ -153,7 +160,7 @@ class Endpoint:
         """Send the failure: as an error response, or as the end of a response that has already started."""
         if not exchange.started:
             body = encode_line(self._error_format(failure, exchange.id))
-            headers = [*JSON]
+            headers = [*JSON, *failure.headers]
             if failure.retry_after:
                 headers.append((b"retry-after", failure.retry_after.encode("latin-1")))
             if failure.is_final:
@@ -173,7 +180,18 @@ class Endpoint:
         if self._timed:
             metrics.duration.observe(elapsed, self._name)
         level = self._level
-        fields = {"id": exchange.id, "api": self._name, "status": status, "seconds": round(elapsed, 4)}
+        fields = {
+            "id": exchange.id,
+            "api": self._name,
+            "path": exchange.path,
+            "address": exchange.address,
+            "status": status,
+            "seconds": round(elapsed, 4),
+        }
+        if exchange.key is not None:
+            fields["key"] = exchange.key.name
+        if trace := exchange.trace_id:
+            fields["trace_id"] = trace
         fields |= exchange.log_fields
         if exchange.disconnected:
             metrics.clients_gone.add()

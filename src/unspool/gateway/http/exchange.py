@@ -8,8 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
+from .api_keys import ApiKey
 from .failure import Failure, invalid
 from .json_limits import FEW, SMALL
+from .rate_limits import KeyUsage
+from .trace_context import trace_headers, trace_id
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -62,8 +65,18 @@ class Exchange:
         self.path = str(scope["path"])
         self.tenant = ""
         """The digest of the API key; empty if the gateway has no keys.  A tenant sees only its own data."""
+        self.key: ApiKey | None = None
+        """The API key; None if the gateway has no keys."""
+        self.usage: KeyUsage | None = None
+        """What the API key uses; None if the key has no limits."""
+        self.tokens = 0
+        """Number of tokens of the prompt and the output, as far as they are known."""
+        self._limit_headers: Headers = ()
+        """Headers of the response that show the limits of the API key."""
         address = scope.get("client")
-        self.client = str(address[0]) if address else ""
+        self.address = str(address[0]) if address else ""
+        """The client's IP address; empty if the server does not provide it."""
+        self.client = self.address
         """The client's key in the queues of worker pools: the tenant or, without API keys, the IP address."""
         self.size = 0
         """Size in bytes of the request's body and of the stored data that the request refers to."""
@@ -95,10 +108,42 @@ class Exchange:
         """True if the request is so large that processing it would block the event loop for too long."""
         return self.size > SMALL or self.values > FEW
 
-    def set_tenant(self, tenant: str) -> None:
-        """Set the tenant after the API key has been checked."""
-        self.tenant = tenant
-        self.client = tenant or self.client
+    def set_key(self, key: ApiKey, usage: KeyUsage | None) -> None:
+        """Set the API key after it has been checked.
+
+        :param usage: what the key uses; None if the key has no limits.
+        """
+        self.key = key
+        self.usage = usage
+        self.tenant = self.client = key.digest.hex()
+
+    @property
+    def allowed_models(self) -> frozenset[str] | None:
+        """Names of the models that the client may use; None for all models."""
+        return None if self.key is None else self.key.models
+
+    def admit(self) -> None:
+        """Count the request towards the limits of its API key, or raise a failure if a limit is reached."""
+        if self.usage is not None and self.key is not None:
+            self._limit_headers = self.usage.admit(self.key)
+
+    def finish(self) -> None:
+        """Count the end of an admitted request and its tokens towards the limits of its API key."""
+        if self.usage is not None:
+            self.usage.finish(self.tokens)
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the client's trace; empty if the client sends none, or no valid one."""
+        parent = self.header(b"traceparent")
+        return trace_id(parent) if parent else ""
+
+    def upstream_headers(self) -> dict[str, str]:
+        """Return the headers with which the logs of the gateway and of the upstream can be joined."""
+        # If there are several values, the header is not valid.
+        parents, states = self.headers(b"traceparent"), self.headers(b"tracestate")
+        trace = trace_headers(parents[0], ",".join(states)) if len(parents) == 1 else {}
+        return {"X-Request-Id": self.id, **trace}
 
     @property
     def server_address(self) -> str:
@@ -243,7 +288,7 @@ class Exchange:
             {
                 "type": "http.response.start",
                 "status": status,
-                "headers": [*headers, (b"x-request-id", self.id.encode())],
+                "headers": [*headers, *self._limit_headers, (b"x-request-id", self.id.encode())],
             }
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from ..telemetry.logs import clip
@@ -48,6 +48,7 @@ class Failure(Exception):
         retry_after: str = "",
         is_final: bool = False,
         detail: str = "",
+        headers: Iterable[tuple[bytes, bytes]] = (),
     ) -> None:
         message = clip(message)
         super().__init__(message)
@@ -69,6 +70,8 @@ class Failure(Exception):
         """True if clients should not repeat the request, although the status suggests that they can."""
         self.detail = detail
         """Information for the log only, such as addresses and the upstream's complete message."""
+        self.headers = tuple(headers)
+        """Additional headers of the error response."""
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Failure:

@@ -54,7 +54,7 @@ class PageRoutes:
         self._bodies = bodies
         self._endpoints = endpoints
         self._dispatch = dispatch
-        self._enabled = settings.page
+        self._enabled = settings.serves_page
         # If there are no API keys and other machines can reach the gateway, the log would show everybody's
         # requests to everybody.
         self._may_log = self._enabled and auth.knows_clients
@@ -63,6 +63,11 @@ class PageRoutes:
         self._pool = WorkerPool("answering the page", width=1, queue=16)
         self._reports: dict[str, asyncio.Task[dict[str, Any]]] = {}
         """Model reports, keyed by model name; each one is created when the page first requests it."""
+
+    def take_over(self, previous: PageRoutes) -> None:
+        """Continue the list of the latest requests of the gateway that this one replaces."""
+        if previous.log.capacity == self.log.capacity:
+            self.log = previous.log
 
     @property
     def observe(self) -> Observe | None:
@@ -110,11 +115,13 @@ class PageRoutes:
         """Send the page's initial data; without a valid key, report only that a key is needed."""
         settings = self._settings
         admitted = self._auth.is_authenticated(exchange)
-        about: dict[str, Any] = {"keys": bool(settings.api_keys), "admitted": admitted}
+        about: dict[str, Any] = {"keys": settings.needs_key, "admitted": admitted}
         if admitted:
             about |= {
                 "version": __version__,
-                "models": [_summarize_model(served) for served in self._models.all],
+                "models": [
+                    _summarize_model(served) for served in self._models.visible(self._allowed(exchange))
+                ],
                 "apis": list(PATHS),
                 "requests": self.log.capacity,
                 "why_no_requests": self._why_no_requests(),
@@ -122,6 +129,10 @@ class PageRoutes:
                 "templates": self._accepts_templates(),
             }
         await self._send(exchange, about)
+
+    def _allowed(self, exchange: Exchange) -> frozenset[str] | None:
+        """Return the models that a request to a public path may see."""
+        return self._auth.check_key(exchange).models if self._settings.needs_key else None
 
     def _why_no_requests(self) -> str:
         if not self._settings.last_requests:
@@ -133,7 +144,7 @@ class PageRoutes:
     async def _model(self, exchange: Exchange) -> None:
         """Send the report on a model; each report is created only once."""
         _check_origin(exchange)
-        served = self._models.find(exchange.path_param("id"))
+        served = self._models.find(exchange.path_param("id"), exchange.allowed_models)
         name = served.model.name
         report = self._reports.get(name)
         if report is None or (report.done() and report.exception() is not None):
@@ -170,7 +181,7 @@ class PageRoutes:
         can run any code anyway.
         """
         settings = self._settings
-        return settings.request_templates or (not settings.api_keys and self._auth.knows_clients)
+        return settings.request_templates or (not settings.needs_key and self._auth.knows_clients)
 
     async def _chat(self, exchange: Exchange) -> None:
         """Answer the API request in the body; the response also contains the model's raw output."""

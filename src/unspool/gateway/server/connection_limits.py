@@ -15,6 +15,9 @@ uvicorn's parser has no limits of its own.  This subclass of uvicorn's protocol 
 
 From the end of the head to the end of the response, ``http/exchange.py`` enforces timeouts and may
 close the connection.  No code in this module runs when a delta is sent.
+
+uvicorn does not document the attributes of its protocol, so ``pyproject.toml`` limits its version to releases
+whose attributes a test has checked.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final
 
 import httptools
 import msgspec
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..http.exchange import ABORT
 from ..settings import Settings
@@ -55,6 +59,13 @@ class ConnectionLimits:
 
         :param count: called with the reason when a connection is refused or dropped.
         """
+        self.count = count
+        self.idle: dict[GatewayProtocol, None] = {}
+        """Connections without a request; the first one has been idle for the longest time."""
+        self.change(settings)
+
+    def change(self, settings: Settings) -> None:
+        """Read the limits from new settings; they apply from the next request on."""
         self.head_timeout = settings.header_timeout
         self.client_timeout = settings.client_timeout
         self.max_connections = settings.max_connections
@@ -62,9 +73,6 @@ class ConnectionLimits:
         if files is not None:
             # A request needs two file descriptors: one for its client and one for its upstream.
             self.max_connections = min(self.max_connections, max(1, (files - _RESERVED_FILES) // 2))
-        self.count = count
-        self.idle: dict[GatewayProtocol, None] = {}
-        """Connections without a request; the first one has been idle for the longest time."""
 
     def random_head_timeout(self) -> float:
         """Return a timeout for a request head, in seconds: between 60 and 100 % of ``header_timeout``.
@@ -264,7 +272,8 @@ class GatewayProtocol(HttpToolsProtocol):
         body = msgspec.json.encode({"error": error})
         later = b"retry-after: 1\r\n" if status == 503 else b""
         head = b"content-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
-        self.transport.write(STATUS_LINE[status] + head % (len(body), later) + body)
+        line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+        self.transport.write(line + head % (len(body), later) + body)
         self.transport.close()
         self._stop_deadline()
         self._deadline = self.loop.call_later(self._limits.head_timeout, self.drop)

@@ -36,14 +36,18 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ...errors import UnspoolError, UsageError
-from ..settings import Settings
+from ..settings import Settings, keep_shared_settings
 from ..state.temporary_store_file import shared_store
 from ..telemetry.logs import LOGGER, log, set_up
 from ..telemetry.metrics import EMPTY, Snapshot, add_counters
-from .sockets import bind_shared, url_of
+from .sockets import Listeners, bind_shared, metrics_url, url_of
+from .tls import check_certificate
 
-RunWorker: TypeAlias = Callable[[Settings, socket.socket, socket.socket], int]
-"""Function that runs a worker with a listening socket and a supervisor link, and returns the exit code."""
+RunWorker: TypeAlias = Callable[[Settings, Listeners, socket.socket], int]
+"""Function that runs a worker with listening sockets and a supervisor link, and returns the exit code."""
+
+OnListening: TypeAlias = Callable[[str], None]
+"""Function that is called with the gateway's URL."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _YOUNG: Final = 10.0
@@ -59,7 +63,7 @@ class Worker:
 
     def __init__(self, slot: int, generation: int, pid: int, link: socket.socket) -> None:
         self.slot = slot
-        """Index of the worker's listening socket."""
+        """Index of the worker's listening sockets."""
         self.generation = generation
         """Number of times that the settings had been reloaded before the worker was started."""
         self.pid = pid
@@ -97,7 +101,7 @@ class Worker:
 class Supervisor:
     """Supervisor that starts, restarts and stops workers."""
 
-    def __init__(self, settings: Settings, listeners: list[socket.socket], run_worker: RunWorker) -> None:
+    def __init__(self, settings: Settings, listeners: list[Listeners], run_worker: RunWorker) -> None:
         self.settings = settings
         """The settings of the current generation."""
         self._old_settings = settings
@@ -288,16 +292,12 @@ class Supervisor:
             log(logging.WARNING, "reload_ignored", reason="other workers are still starting")
             return
         try:
-            settings = reload()
+            settings = keep_shared_settings(reload(), self.settings)
+            check_certificate(settings)
         except UnspoolError as error:
             log(logging.ERROR, "reload_failed", reason=str(error))
             return
-        # Old and new workers share the listening sockets, the store and the seal key, so keep these settings.
-        shared: tuple[str, ...] = ("host", "port", "workers", "store")
-        if not settings.seal_key:
-            shared = (*shared, "seal_key")
-        self._old_settings = self.settings
-        self.settings = replace(settings, **{name: getattr(self.settings, name) for name in shared})
+        self._old_settings, self.settings = self.settings, settings
         set_up(self.settings)
         log(logging.INFO, "reloading", settings=self.settings.shown())
         self._generation += 1
@@ -314,10 +314,16 @@ class Supervisor:
             worker.signal(signal.SIGTERM)
 
 
-def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Settings] | None = None) -> int:
+def supervise(
+    settings: Settings,
+    run_worker: RunWorker,
+    reload: Callable[[], Settings] | None = None,
+    on_listening: OnListening = lambda _: None,
+) -> int:
     """Serve with several processes until a signal stops them; return the exit code.
 
     :param reload: function that reads the settings again, for ``SIGHUP``.
+    :param on_listening: called with the gateway's URL as soon as clients can connect.
     """
     if not hasattr(os, "fork") or not hasattr(socket, "SO_REUSEPORT"):
         raise UsageError(
@@ -328,6 +334,7 @@ def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Se
             "workers: every worker would load its own copy of the embedded model; "
             "run llama.cpp's server instead, and set url"
         )
+    check_certificate(settings)
     with ExitStack() as stack:
         listeners = bind_shared(settings)
         for listener in listeners:
@@ -338,12 +345,14 @@ def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Se
         if not settings.seal_key:
             # Every worker must be able to decrypt the reasoning that another worker has encrypted.
             settings = replace(settings, seal_key=secrets.token_hex(32))
-        url = url_of(listeners[0])
+        url = url_of(listeners[0].clients, settings.scheme)
+        on_listening(url)
         log(
             logging.INFO,
             "listening",
             url=url,
-            page=f"{url}/" if settings.page else "off",
+            page=f"{url}/" if settings.serves_page else "off",
+            metrics=metrics_url(listeners[0]),
             workers=settings.workers,
             settings=settings.shown(),
         )

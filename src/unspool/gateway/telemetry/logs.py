@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
 from ..._core.terminal_escaping import visible
-from ..settings import Settings
+from ..settings import Settings, unknown_variables
 
 LOGGER: Final = logging.getLogger("unspool.gateway")
 MAX_MESSAGE: Final = 4000
@@ -79,6 +80,12 @@ def set_up(settings: Settings) -> None:
     LOGGER.handlers = [handler]
     LOGGER.setLevel(settings.log_level.upper())
     LOGGER.propagate = False
+
+
+def warn_about_variables(environment: Mapping[str, str]) -> None:
+    """Log a warning for each variable of the environment that looks like a misspelt setting."""
+    for name, reason in unknown_variables(environment).items():
+        log(logging.WARNING, "variable_ignored", name=name, reason=reason)
 
 
 def log(level: int, event: str, **fields: object) -> None:

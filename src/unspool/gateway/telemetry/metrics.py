@@ -160,7 +160,7 @@ class Metrics:
         self.ended = Counter(
             "unspool_outputs_total", "Finished outputs by API and finish reason.", ("api", "finish_reason")
         )
-        self.active = Gauge("unspool_requests_active", "Requests in progress.")
+        self.active = Gauge("unspool_requests_active", "Generations in progress.")
         self.tokens = Counter(
             "unspool_tokens_total", "Tokens by kind: prompt, completion or reasoning.", ("kind",)
         )

@@ -73,7 +73,7 @@ class UpstreamRequest:
     """Request for generation, independent of the upstream's API."""
 
     id: str
-    """Id of the client's request, for logs."""
+    """Id of the client's request."""
     chat: Mapping[str, Any]
     """The client's request in the format of Chat Completions."""
     plan: Plan
@@ -104,6 +104,8 @@ class UpstreamRequest:
     """Function that runs slow work, such as building a large grammar, in a thread."""
     on_body: Callable[[Mapping[str, Any]], None] | None = None
     """Function that is called with the body of the upstream request."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers for the upstream: the request id and the client's trace context."""
     constraint_fields: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Cache of the request fields that constrain the output, keyed by engine name."""
 
@@ -148,6 +150,11 @@ class Upstream(Protocol):
         """Return the text for token ids, or None if the upstream cannot detokenize."""
         ...
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
-        """Forward a request unchanged to another endpoint of the upstream."""
+    async def forward(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ForwardedResponse:
+        """Forward a request unchanged to another endpoint of the upstream.
+
+        :param headers: the request id and the client's trace context.
+        """
         ...

@@ -151,17 +151,19 @@ class ChatUpstream(CompletionsUpstream):
             request.on_body(body)
         prepare = partial(_prepare_messages, request.chat["messages"])
         messages = await request.run_if_large(request.large, prepare)
-        events = await self._post(body, messages)
+        events = await self._post(body, messages, request.headers)
         return ChatCompletionStream(events, request, finish_optional=self.engine.finish_optional)
 
-    async def _post(self, body: dict[str, Any], messages: Sequence[Mapping[str, Any]]) -> Events:
+    async def _post(
+        self, body: dict[str, Any], messages: Sequence[Mapping[str, Any]], headers: Mapping[str, str]
+    ) -> Events:
         """Send the conversation with all media parts that the server accepts.
 
         Servers do not announce which media they accept, so a rejected request is sent again with fewer
         media parts.
         """
         if not has_media(messages):
-            return await self.connection.post(_PATH, {**body, "messages": messages})
+            return await self.connection.post(_PATH, {**body, "messages": messages}, headers)
         first_failure: Failure | None = None
         tried: list[Sequence[Mapping[str, Any]]] = []
         for keep in _MEDIA_LEVELS:
@@ -170,7 +172,7 @@ class ChatUpstream(CompletionsUpstream):
                 continue
             tried.append(reduced)
             try:
-                events = await self.connection.post(_PATH, {**body, "messages": reduced})
+                events = await self.connection.post(_PATH, {**body, "messages": reduced}, headers)
             except Failure as failure:
                 if failure.code not in ("upstream_rejected", "upstream_error"):
                     raise

@@ -172,11 +172,14 @@ class CompletionsUpstream:
         text = reply.get("prompt", reply.get("content")) if isinstance(reply, Mapping) else None
         return text if isinstance(text, str) else None
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+    async def forward(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ForwardedResponse:
         """Forward a request to another endpoint of the engine."""
         if self._detect or not self.model:
             await self.identify()
-        return await self.connection.forward(path, {**body, "model": self.model} if self.model else body)
+        body = {**body, "model": self.model} if self.model else body
+        return await self.connection.forward(path, body, headers)
 
     async def open(self, request: UpstreamRequest) -> Stream:
         """Start generation."""
@@ -209,7 +212,7 @@ class CompletionsUpstream:
             body["model"] = self.model
         if request.on_body is not None:
             request.on_body(body)
-        events = await self.connection.post("/v1/completions", body)
+        events = await self.connection.post("/v1/completions", body, request.headers)
         return CompletionStream(events, request, finish_optional=self.engine.finish_optional)
 
     async def _without_bos(self, prompt: str) -> str:
@@ -236,7 +239,12 @@ def single_choice(request: UpstreamRequest, index: int) -> UpstreamRequest:
     # With the same seed, all choices would have the same text.
     seed = request.sampling.get("seed")
     sampling = {**request.sampling, "seed": seed + index} if isinstance(seed, int) else request.sampling
-    return replace(request, n=1, sampling=sampling)
+    # Some engines reject a request whose id is the id of a running request.
+    headers = {
+        name: f"{value}-{index}" if name == "X-Request-Id" else value
+        for name, value in request.headers.items()
+    }
+    return replace(request, n=1, sampling=sampling, headers=headers)
 
 
 def short_name(model: str) -> str:

@@ -94,10 +94,12 @@ class EmbeddedUpstream(CompletionsUpstream):
         _check_fields(request.sampling)
         return await super().open(request)
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+    async def forward(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ForwardedResponse:
         """Forward a request to another endpoint of the engine."""
         _check_fields(body)
-        return await super().forward(path, body)
+        return await super().forward(path, body, headers)
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
         """Return the tokenizer configuration; add a chat template with tools for the packaged model."""

@@ -2,12 +2,17 @@
 
 The client trusts an upstream as little as possible: it follows no redirects, stores no cookies, accepts
 no compressed responses, and limits the size and duration of headers, events and whole responses.
+
+Two methods of aiohttp that are used here are private, ``BaseConnector._get()`` and
+``StreamReader._read_nowait()``, because no public method does the same.  So ``pyproject.toml`` limits its
+version to releases in which a test has checked them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +21,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from ...errors import ProtocolError
+from ...errors import ProtocolError, UsageError
 from ...wire import EventReader, LineReader
 from ..http.failure import Failure
 from ..http.json_decoding import VALUES
@@ -77,11 +82,25 @@ class _Connector(aiohttp.TCPConnector):
 class Connection:
     """HTTP connections to one upstream."""
 
-    def __init__(self, url: str, *, key: str, connect: float, idle: float, limit: int) -> None:
+    def __init__(
+        self, url: str, *, key: str, connect: float, idle: float, limit: int, ca: str = "", proxy: str = ""
+    ) -> None:
+        """Create connections; call :meth:`start` before the first request.
+
+        :param ca: PEM file with the certificates that the upstream's certificate is checked against; by
+            default, those of the system.
+        :param proxy: URL of an HTTP proxy.
+        """
         self.url = url.rstrip("/").removesuffix("/v1")
         """Base URL without ``/v1``."""
         self._key = key
         hide_key(key)
+        self._ssl = _load_ca(ca) if ca else True
+        self._proxy = proxy or None
+        if "@" in proxy:
+            user_info = proxy.partition("://")[2].rpartition("@")[0]
+            hide_key(user_info)
+            hide_key(user_info.partition(":")[2])
         self._limit = limit
         self._idle = idle
         self._start_timeout = connect + idle
@@ -95,7 +114,7 @@ class Connection:
             headers["Authorization"] = f"Bearer {self._key}"
         self._session = aiohttp.ClientSession(
             # uvicorn closes idle connections after five seconds, so close them before that.
-            connector=_Connector(limit=0, keepalive_timeout=4),
+            connector=_Connector(limit=0, keepalive_timeout=4, ssl=self._ssl),
             timeout=self._timeout,
             headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -146,15 +165,20 @@ class Connection:
         """Send a request without following redirects."""
         if self._session is None:
             raise Failure("overloaded", "the gateway is not ready", code="not_ready")
-        return await self._session.request(method, self.url + path, allow_redirects=False, **options)
+        return await self._session.request(
+            method, self.url + path, allow_redirects=False, proxy=self._proxy, **options
+        )
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Events:
+    async def post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Events:
         """Post a generation request and return its event stream."""
-        return Events(await self._start(path, body, "text/event-stream"), self._limit, self._idle)
+        headers = {**headers, "Accept": "text/event-stream"}
+        return Events(await self._start(path, body, headers), self._limit, self._idle)
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+    async def forward(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ForwardedResponse:
         """Post a request and return its response, which may be a stream."""
-        response = await self._start(path, body, "*/*")
+        response = await self._start(path, body, {**headers, "Accept": "*/*"})
         if response.content_type not in _FORWARDED_TYPES:
             response.close()
             message = "the upstream sent an unexpected content type"
@@ -162,10 +186,12 @@ class Connection:
             raise Failure("upstream", message, code="upstream_protocol", detail=detail)
         return ForwardedResponse(response, self._limit, self._idle)
 
-    async def _start(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
+    async def _start(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
         """Post a request; return the response if its status is 200, otherwise raise a failure."""
         data = msgspec.json.encode(body)
-        headers = {**_JSON, "Accept": accept}
+        headers = {**_JSON, **headers}
         try:
             async with asyncio.timeout(self._start_timeout):
                 response = await self._post_with_retries(path, data=data, headers=headers)
@@ -212,6 +238,15 @@ class Connection:
             text = message_of(json.loads(text)) or text
         retry_after = response.headers.get("retry-after", "")
         return status_failure(response.status, text, reason=response.reason or "", retry_after=retry_after)
+
+
+def _load_ca(path: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=path)
+    except ssl.SSLError as error:
+        raise UsageError(f"upstream_ca={path}: not a file with certificates in PEM format") from error
+    except OSError as error:
+        raise UsageError(f"upstream_ca: cannot read {path}: {error.strerror}") from error
 
 
 def _raise_error(payload: bytes | bytearray) -> None:

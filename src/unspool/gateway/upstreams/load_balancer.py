@@ -145,10 +145,12 @@ class LoadBalancer:
                 return text
         return None
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+    async def forward(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ForwardedResponse:
         """Forward a request to the first member that accepts it."""
         tried: list[Member] = []
-        response = await self.try_members(body, tried, lambda upstream: upstream.forward(path, body))
+        response = await self.try_members(body, tried, lambda upstream: upstream.forward(path, body, headers))
         tried[-1].record_success()
         response.on_close = tried[-1].release
         return response

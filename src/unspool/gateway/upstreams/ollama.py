@@ -65,7 +65,8 @@ class OllamaUpstream(CompletionsUpstream):
         body |= {"truncate": False, "shift": False}
         if request.on_body is not None:
             request.on_body(body)
-        return OllamaStream(await self.connection.post("/api/generate", body), request, finish_optional=False)
+        events = await self.connection.post("/api/generate", body, request.headers)
+        return OllamaStream(events, request, finish_optional=False)
 
 
 class OllamaStream(CompletionStream):

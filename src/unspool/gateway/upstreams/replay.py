@@ -71,9 +71,11 @@ class ReplayUpstream:
         del tokens
         return None
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+    async def forward(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ForwardedResponse:
         """Raise a failure; recordings have no other endpoints."""
-        del body
+        del body, headers
         raise Failure("not_found", f"{path} is not available for recordings", code="not_found")
 
     async def open(self, request: UpstreamRequest) -> Stream:

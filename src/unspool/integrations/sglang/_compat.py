@@ -38,13 +38,22 @@ class ToolClasses(NamedTuple):
     item: Any
     result: Any
 
+    def set_registry(self, registry: dict[str, type]) -> None:
+        """Replace the registry of detectors."""
+        self.parser.ToolCallParserEnum = registry
+
 
 class ReasoningClasses(NamedTuple):
     """SGLang's classes for reasoning detection."""
 
+    parser: Any
     registry: dict[str, type]
     base: type
     result: Any
+
+    def set_registry(self, registry: dict[str, type]) -> None:
+        """Replace the registry of detectors."""
+        self.parser.DetectorMap = registry
 
 
 def tool_classes(module: ModuleType) -> ToolClasses:
@@ -59,8 +68,9 @@ def tool_classes(module: ModuleType) -> ToolClasses:
 
 def reasoning_classes(module: ModuleType) -> ReasoningClasses:
     """Return the classes for reasoning detection, from the module with the detector registry."""
-    registry = module.ReasoningParser.DetectorMap
-    return ReasoningClasses(registry, module.BaseReasoningFormatDetector, module.StreamingParseResult)
+    parser = module.ReasoningParser
+    base, result = module.BaseReasoningFormatDetector, module.StreamingParseResult
+    return ReasoningClasses(parser, parser.DetectorMap, base, result)
 
 
 def structural_tag(tag: dict[str, Any]) -> Any:

@@ -8,17 +8,27 @@ from typing import Final
 
 from ...dialects import Dialect, combined, find, get_dialect
 from ...errors import UsageError
+from ...policies import Policies
 from ...tokens import as_tokenizer
 from .. import _registered_parser_names
 from .._detect_from_tokenizer import detect_served_dialect
+from .._plug_in_policies import policies_for
 from .._registered_parser_names import DETECTED
 from ._compat import log
 
 _CHECKPOINT_DEFINED: Final = ("response_template",)
 """SGLang's parser names that unspool cannot replace, because each checkpoint declares its own format."""
 
-REGISTERED_NAMES: Final[set[str]] = set()
-"""The names under which unspool's detectors are registered."""
+
+class _RegisteredNames(set[str]):
+    """Names of detectors; the names of dialects belong to the set before they are looked up."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and bool(self) and is_unspool_name(name))
+
+
+REGISTERED_NAMES: Final = _RegisteredNames()
+"""The names under which unspool's detectors are registered; empty if SGLang's release is not supported."""
 
 _resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
 """Cache of resolved dialects.  A key consists of the tool parser's name, the reasoning parser's name and
@@ -28,7 +38,7 @@ _resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
 
 def is_unspool_name(name: str | None) -> bool:
     """Return whether the plug-in adds this parser name to SGLang."""
-    return name is not None and (name == DETECTED or name.startswith(f"{DETECTED}_"))
+    return name is not None and _registered_parser_names.dialect_name(name) is not None
 
 
 def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
@@ -50,6 +60,12 @@ def resolve_dialect(tool: str | None, reasoning: str | None, tokenizer: object |
     return cached[1]
 
 
+def policies_of(dialect: Dialect, tokenizer: object | None) -> Policies:
+    """Return the policies for the outputs of a model."""
+    path = getattr(tokenizer, "name_or_path", "")
+    return policies_for("sglang", dialect.name, path if isinstance(path, str) else "")
+
+
 def _resolve(tool: str | None, reasoning: str | None, tokenizer: object | None) -> Dialect:
     name = tool or reasoning or DETECTED
     calls = _detect(tokenizer) if name == DETECTED else find(_dialect_name(name), _readable(tokenizer))
@@ -64,7 +80,8 @@ def _resolve(tool: str | None, reasoning: str | None, tokenizer: object | None) 
 
 
 def _dialect_name(name: str | None) -> str:
-    return (name or "").removeprefix(f"{DETECTED}_")
+    name = name or ""
+    return _registered_parser_names.dialect_name(name) or name
 
 
 def _detect(tokenizer: object | None) -> Dialect:

@@ -72,9 +72,9 @@ def _add_reasoning_names(module: ModuleType) -> None:
 
 
 def _add_names(names: list[str]) -> None:
-    from .._registered_parser_names import DETECTED, parser_names
+    from .._registered_parser_names import DETECTED, names_on_command_line
 
-    names += [name for name in (DETECTED, *parser_names()) if name not in names]
+    names += [name for name in (DETECTED, *names_on_command_line()) if name not in names]
 
 
 def _register_tool_detectors(module: ModuleType) -> None:

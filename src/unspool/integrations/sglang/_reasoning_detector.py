@@ -17,9 +17,15 @@ from ...parser import Parser
 from ...planning.derived_dialects import closer, opener
 from ...stages import ReasoningSplitter
 from .._deltas import DeltaEncoder
-from .._registered_parser_names import DETECTED, parser_names
+from .._registered_parser_names import DETECTED, NamesOnDemand, names_on_command_line
 from . import _compat as compat
-from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
+from ._dialect_of_parser_name import (
+    REGISTERED_NAMES,
+    is_unspool_name,
+    names_to_replace,
+    policies_of,
+    resolve_dialect,
+)
 from ._tool_detector import diagnostics
 from ._turn_context import Turn, current_turn
 
@@ -102,6 +108,7 @@ class ReasoningDetector:
         self.dialect = resolve_dialect(other if other in REGISTERED_NAMES else None, self.name, tokenizer)
         passed_on = {"tokenizer": tokenizer, "tool_call_parser_active": tool_call_parser_active}
         options |= {name: value for name, value in passed_on.items() if value and name in self.accepts}
+        self._policies = policies_of(self.dialect, tokenizer)
         if is_unspool_name(self.name):
             start, end = reasoning_markers(self.dialect)
             options |= {"think_start_token": start, "think_end_token": end}
@@ -168,9 +175,11 @@ class ReasoningDetector:
         return None if turn is None else turn.finish_reason
 
     def _new_reader(self) -> _ContentReader | _MarkupKeeper:
-        options = self._start_options(self._turn)
+        options = self._start_options(self._turn) | {"policies": self._policies}
         if self._calls_follow:
-            return _MarkupKeeper(ReasoningSplitter(self.dialect, **options))
+            turn = self._turn  # SGLang's own detectors know only the markup of calls
+            only_calls = turn is not None and turn.tool_parser not in REGISTERED_NAMES
+            return _MarkupKeeper(ReasoningSplitter(self.dialect, **options, only_calls=only_calls))
         return _ContentReader(Parser(self.dialect, tools=[], **options))
 
     def _start_options(self, turn: Turn | None) -> dict[str, Any]:
@@ -202,9 +211,13 @@ class ReasoningDetector:
 def register(sglang: compat.ReasoningClasses) -> None:
     """Register detectors under unspool's names, and under SGLang's names that the user wants to replace."""
     own = names_to_replace(list(sglang.registry))
-    detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
+    listed = (DETECTED, *names_on_command_line())  # some releases list the names of the registry
+    detectors = {name: _detector(sglang, name, sglang.base) for name in listed}
     detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
-    sglang.registry.update(detectors)
+    registry = NamesOnDemand(
+        {**sglang.registry, **detectors}, lambda name, _: _detector(sglang, name, sglang.base)
+    )
+    sglang.set_registry(registry)
     REGISTERED_NAMES.update(detectors)
 
 

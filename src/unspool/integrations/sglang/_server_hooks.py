@@ -22,8 +22,9 @@ from ...wire import (
     remove_poison,
     unsendable_call,
 )
+from .._plug_in_policies import describe
 from ._compat import log, run_guarded
-from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, resolve_dialect
+from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, policies_of, resolve_dialect
 from ._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn, turn_context
 
 _PROMPT_TAIL: Final = 2048
@@ -104,8 +105,8 @@ def _log_dialect_after(init: Any) -> Any:
 def log_dialect(server: Any) -> None:
     """Log the dialect of the served model.
 
-    :raises ValueError: if the dialect has to be detected but is not certain; the error keeps the server from
-        starting.
+    :raises ValueError: if the dialect has to be detected but is not certain, or if ``UNSPOOL_POLICIES`` is
+        invalid; the error keeps the server from starting.
     """
     tool, reasoning = server.tool_call_parser, server.reasoning_parser
     ours = [name for name in (tool, reasoning) if name in REGISTERED_NAMES]
@@ -116,7 +117,9 @@ def log_dialect(server: Any) -> None:
         reasoning if reasoning in ours else None,
         server.tokenizer_manager.tokenizer,
     )
-    _log_once(f"unspool: outputs are read as {dialect.name}")
+    parts = [part for part, name in (("calls", tool), ("reasoning", reasoning)) if name in ours]
+    policies = describe(policies_of(dialect, server.tokenizer_manager.tokenizer))
+    _log_once(f"unspool reads {' and '.join(parts)} of this model as {dialect.name}; policies: {policies}")
     own = _SPECIAL_CASES.get(dialect.name.partition(":")[0])
     if own is not None and own not in ours:
         _log_once(

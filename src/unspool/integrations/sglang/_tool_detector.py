@@ -27,11 +27,18 @@ from ...events import (
 from ...grammar import Grammar, grammar_for
 from ...parser import Parser
 from ...planning.request_stages import OneCall
+from ...policies import Policies
 from .._deltas import Delta, DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
-from .._registered_parser_names import DETECTED, parser_names
+from .._registered_parser_names import DETECTED, NamesOnDemand, names_on_command_line
 from . import _compat as compat
-from ._dialect_of_parser_name import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
+from ._dialect_of_parser_name import (
+    REGISTERED_NAMES,
+    is_unspool_name,
+    names_to_replace,
+    policies_of,
+    resolve_dialect,
+)
 from ._turn_context import current_turn
 
 diagnostics: Final = DiagnosticLog(compat.log)
@@ -41,9 +48,14 @@ class _CallReader:
     """Reader that separates the calls and the content of one output."""
 
     def __init__(
-        self, dialect: Dialect, tools: Sequence[Mapping[str, object]] | None, *, one_call: bool
+        self,
+        dialect: Dialect,
+        tools: Sequence[Mapping[str, object]] | None,
+        policies: Policies,
+        *,
+        one_call: bool,
     ) -> None:
-        self._parser = Parser(dialect, tools=tools, start_channel="content")
+        self._parser = Parser(dialect, tools=tools, start_channel="content", policies=policies)
         self._deltas = DeltaEncoder(self._parser)
         self._one_call = OneCall() if one_call else None
         self._arguments: list[list[str]] = []  # joined only when read, to avoid quadratic time
@@ -145,13 +157,19 @@ class ToolDetector:
         other = turn.reasoning_parser if turn is not None and turn.tool_parser == self.name else None
         return resolve_dialect(self.name, other if other in REGISTERED_NAMES else None, self._tokenizer)
 
+    @cached_property
+    def policies(self) -> Policies:
+        """The policies for the outputs."""
+        return policies_of(self.dialect, self._tokenizer)
+
     # -- parsing
 
     def has_tool_call(self, text: str) -> bool:
         """Return whether text contains calls or other markup that clients must not see."""
         if self._checked_text[0] != text:
             turn = current_turn()
-            reader = _CallReader(self.dialect, self._as_mappings(self.request_tools), one_call=False)
+            tools = self._as_mappings(self.request_tools)
+            reader = _CallReader(self.dialect, tools, self.policies, one_call=False)
             deltas = (reader.feed(text), reader.finish(None if turn is None else turn.finish_reason))
             content = "".join(delta.content for delta in deltas)
             self._checked_text = (text, bool(reader.names) or content != text)
@@ -231,7 +249,10 @@ class ToolDetector:
         if self._reader is None:
             turn = current_turn()
             self._reader = _CallReader(
-                self.dialect, self._as_mappings(tools), one_call=turn is not None and turn.one_call
+                self.dialect,
+                self._as_mappings(tools),
+                self.policies,
+                one_call=turn is not None and turn.one_call,
             )
         return self._reader
 
@@ -307,9 +328,13 @@ class ToolDetector:
 def register(sglang: compat.ToolClasses) -> None:
     """Register detectors under unspool's names, and under SGLang's names that the user wants to replace."""
     own = names_to_replace(list(sglang.registry))
-    detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
+    listed = (DETECTED, *names_on_command_line())  # some releases list the names of the registry
+    detectors = {name: _detector(sglang, name, sglang.base) for name in listed}
     detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
-    sglang.registry.update(detectors)
+    registry = NamesOnDemand(
+        {**sglang.registry, **detectors}, lambda name, _: _detector(sglang, name, sglang.base)
+    )
+    sglang.set_registry(registry)
     REGISTERED_NAMES.update(detectors)
     _pass_tools_to_detectors(sglang.parser)
 

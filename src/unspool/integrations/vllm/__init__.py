@@ -6,22 +6,31 @@ registries.  The class for a name is imported when the engine needs it.
 ===============================  ================================================================
 ``_compat``                      imports of vLLM's classes from all supported releases
 ``_parser_classes``              the parser class for each registered name
+``_compose_parsers``             the parser class of a server, and its check at the start
 ``_model_format``                the dialect of the served model, and data from its tokenizer
 ``_plan_requests``               conversion of vLLM's requests to plans, and of plans to requests
 ``_unified_parser``              one parser for reasoning, content and calls, used by the server
 ``_reasoning_and_tool_parsers``  separate parsers for reasoning and for calls
 ``_delta_messages``              conversion of deltas to vLLM's classes
+``_server_patches``              patches of vLLM's servers for answers that are not streamed
 ===============================  ================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import wraps
 from inspect import signature
 from typing import Any, Final
 
-from .._registered_parser_names import DETECTED, names_to_replace, parser_names, unknown_names
+from ...errors import UnspoolError
+from .._registered_parser_names import (
+    DETECTED,
+    NamesOnDemand,
+    is_known,
+    names_on_command_line,
+    names_to_replace,
+    unknown_names,
+)
 from . import _parser_classes as parsers
 
 _HARMONY: Final = ("openai", "openai_gptoss")
@@ -44,8 +53,8 @@ def _register() -> None:
     _enter(ToolParserManager, "tools", ToolParserManager.tool_parsers, own)
     _enter(ReasoningParserManager, "reasoning", ReasoningParserManager.reasoning_parsers, own)
     for name in unknown_names(own):
-        parsers.log.warning("unspool: UNSPOOL_REPLACE names %s, which vLLM does not have", name)
-    _wrap_parser_manager()
+        parsers.warn_unknown_name(name)
+    _wrap_parser_manager(ReasoningParserManager, ToolParserManager)
 
 
 def _enter(manager: Any, kind: parsers.Kind, classes: dict[str, Any], own: dict[str, None]) -> None:
@@ -54,70 +63,62 @@ def _enter(manager: Any, kind: parsers.Kind, classes: dict[str, Any], own: dict[
     :param classes: the registry's cache of imported classes.
     :param own: a dictionary to which vLLM's own parser names are added as keys.
     """
-    for name, place in manager.lazy_parsers.items():
-        if place[0] != parsers.__name__:
-            parsers.OWN_PARSERS[kind, name] = place
+
+    def place(name: str, dialect: str) -> tuple[str, str]:
+        del name
+        return parsers.__name__, f"{kind}:{dialect}"
+
+    for name, found in manager.lazy_parsers.items():
+        if found[0] != parsers.__name__:
+            parsers.OWN_PARSERS[kind, name] = found
             own[name] = None
-    ours = {DETECTED: DETECTED, **parser_names()}
+    ours = {DETECTED: DETECTED, **names_on_command_line()}
     replaceable = [name for of, name in parsers.OWN_PARSERS if of == kind and name not in _HARMONY]
     for name in names_to_replace(replaceable):
-        if parsers.is_known(name):
+        if is_known(name):
             ours[name] = name
             classes.pop(name, None)
     for name, dialect in ours.items():
-        manager.register_lazy_module(name, parsers.__name__, f"{kind}:{dialect}")
+        manager.register_lazy_module(name, *place(name, dialect))
+    if not isinstance(manager.lazy_parsers, NamesOnDemand):
+        manager.lazy_parsers = NamesOnDemand(manager.lazy_parsers, place)
 
 
-def _wrap_parser_manager() -> None:
+def _wrap_parser_manager(*registries: Any) -> None:
     """Make vLLM's server use one combined parser if its tool and reasoning parsers are both unspool's.
 
-    vLLM has no registry for such combined parsers, so the method that creates them is wrapped.
+    vLLM has no registry for such combined parsers, so the method that creates them is wrapped.  The wrapper
+    calls the method unchanged unless an argument is a name of unspool's, and also if unspool's parsers do not
+    work in this release.  In the second case, unspool's names stand for vLLM's own parsers.
     """
     from vllm.parser.parser_manager import ParserManager
 
     original = ParserManager.get_parser.__func__
     if getattr(original, "by_unspool", False):
         return
+
     parameters = signature(original)
+
+    def is_ours(name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        places = [registry.lazy_parsers[name] for registry in registries if name in registry.lazy_parsers]
+        return any(place[0] == parsers.__name__ for place in places)
 
     @wraps(original)
     def get_parser(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        bound = parameters.bind(cls, *args, **kwargs)
-        bound.apply_defaults()
-        return _unified_parser_for(cls, bound.arguments) or original(cls, *args, **kwargs)
+        if not any(map(is_ours, (*args, *kwargs.values()))):
+            return original(cls, *args, **kwargs)
+        try:
+            from ._compose_parsers import choose_parser
+
+            choice = choose_parser(cls, parameters.bind(cls, *args, **kwargs))
+        except UnspoolError:  # the user's settings, not vLLM's release, are at fault
+            raise
+        except Exception as error:  # noqa: BLE001 - the engine must start with any release
+            parsers.use_own_parsers(error, registries)
+            return original(cls, *args, **kwargs)
+        return choice.validated() if choice.unified else choice.adapt(original(cls, *args, **kwargs))
 
     get_parser.by_unspool = True  # type: ignore[attr-defined]
     ParserManager.get_parser = classmethod(get_parser)
-
-
-def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:
-    """Return the class of the combined parser; None if any of the requested parsers is not unspool's.
-
-    :param options: the arguments of ``get_parser``.
-    """
-    if options.get("is_harmony"):
-        return None
-    reasoning = manager.get_reasoning_parser(options["reasoning_parser_name"])
-    tools = manager.get_tool_parser(
-        options["tool_parser_name"], options["enable_auto_tools"], options["model_name"]
-    )
-    parts = [part for part in (tools, reasoning) if part is not None]
-    if not parts or not all(hasattr(part, "dialect_name") for part in parts):
-        return None
-    try:
-        from ._unified_parser import compose
-
-        parser = compose(tools, reasoning, strict=options.get("tool_strict_level", "auto") != "auto")
-    except Exception as error:  # noqa: BLE001 - without a combined parser, the two separate parsers are used
-        parsers.warn_unknown_release(error)
-        return None
-    tokenizer = options.get("tokenizer")
-    if tokenizer is not None:
-        manager.validate_parser_tokenizer(
-            parser,
-            tokenizer,
-            tool_parser_name=options["tool_parser_name"],
-            reasoning_parser_name=options["reasoning_parser_name"],
-            model_name=options["model_name"],
-        )
-    return parser

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal
 
 from ...dialects import get_dialect
-from ...dialects.model_names import dialect_of
-from ...errors import UnspoolError
 from ...models.doctor.engine_parser_table import PARSERS
 from .._registered_parser_names import DETECTED
 
@@ -28,19 +27,12 @@ log = logging.getLogger("vllm.unspool")
 """A child of vLLM's logger, so that log lines have the same format as the engine's own lines."""
 
 
-def is_known(name: str) -> bool:
-    """Return whether a parser name of vLLM is also the name of a dialect."""
-    try:
-        dialect_of(name)
-    except UnspoolError:
-        return False
-    return True
-
-
 @cache
 def parser_class(attribute: str) -> Any:
     """Return the parser class for an attribute of the form ``KIND:DIALECT``."""
     kind, _, name = attribute.partition(":")
+    if _failure:
+        return _own_parser_class(kind, name, _failure[0])
     try:
         from ._reasoning_and_tool_parsers import UnspoolReasoningParser, UnspoolToolParser
     except Exception as error:  # noqa: BLE001 - the engine must start, whatever an unknown release raises
@@ -65,15 +57,40 @@ def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
     return getattr(import_module(module), class_name)
 
 
-def warn_unknown_release(error: Exception) -> None:
-    """Log once that vLLM's own parsers are used, as a warning."""
-    _warn_once(str(error).partition(" (/")[0])  # leave out the file path at the end
+_failure: Final[list[Exception]] = []
+"""The error because of which unspool's names stand for vLLM's own parsers."""
+
+
+def use_own_parsers(error: Exception, registries: Iterable[Any]) -> None:
+    """Make unspool's names stand for vLLM's own parsers, because unspool's do not work in this release.
+
+    :param registries: vLLM's registries, which may have cached unspool's classes.
+    """
+    _failure[:] = [error]
+    parser_class.cache_clear()
+    for registry in registries:
+        classes = getattr(registry, "tool_parsers", None) or getattr(registry, "reasoning_parsers", {})
+        for name in [name for name, found in classes.items() if hasattr(found, "dialect_name")]:
+            del classes[name]
+    warn_unknown_release(error)
 
 
 @cache
-def _warn_once(reason: str) -> None:
+def warn_unknown_name(name: str) -> None:
+    """Log a warning, once, about a name in ``UNSPOOL_REPLACE``."""
+    if multiprocessing.parent_process() is None:
+        log.warning("unspool: UNSPOOL_REPLACE names %s, which vLLM does not have", name)
+
+
+def warn_unknown_release(error: Exception, consequence: str = "vLLM's own parsers are used") -> None:
+    """Log a warning, once, that unspool or a part of it is not in use, and what happens instead."""
+    _warn_once(str(error).partition(" (/")[0], consequence)  # without the file path at the message's end
+
+
+@cache
+def _warn_once(reason: str, consequence: str) -> None:
     if multiprocessing.parent_process() is None:  # child processes would log the same line again
-        log.warning("unspool does not support this release of vLLM (%s): vLLM's own parsers are used", reason)
+        log.warning("unspool does not support this release of vLLM (%s): %s", reason, consequence)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from ...planning import Constraint, Plan, tool_name
 from . import _compat as compat
@@ -18,16 +18,47 @@ If the variable is set, the engine core applies a grammar from the start of the 
 A template variable is used because the engine core receives no other data from a request.
 """
 
+StrictLevel: TypeAlias = Literal["auto", "function", "parameter"]
+"""What ``--tool-strict-level`` enforces in requests with optional calls.
+
+``auto`` enforces the schemas of strict tools.  ``function`` also enforces the form of all calls, but not the
+schemas of other tools.  ``parameter`` enforces the schemas of all tools.
+"""
+_LEVELS: Final[dict[object, StrictLevel]] = {
+    None: "auto",  # since vLLM 0.33: the parser's own level
+    "auto": "auto",
+    "function": "function",
+    "parameter": "parameter",
+    0: "auto",
+    1: "function",
+    2: "parameter",
+}
+"""Levels by the values of vLLM's releases: none before 0.31, then names; numbers are ``ToolStrictLevel``."""
+
+
+def strict_level(value: object) -> StrictLevel:
+    """Return the meaning of vLLM's value for ``--tool-strict-level``.
+
+    A value that no known release has is logged and enforces nothing, because a level that holds every request
+    to a grammar changes answers, but an unenforced level does not.
+    """
+    name = value.strip().lower() if isinstance(value, str) else value
+    level = _LEVELS.get(name) if isinstance(name, (str, int, type(None))) else None
+    if level is None:
+        warn_once(f"unspool does not know the tool strict level {value!r}: strict tools are enforced")
+        return "auto"
+    return level
+
 
 def to_plan_request(
-    request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool
+    request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, level: StrictLevel = "auto"
 ) -> Any:
     """Convert a request of vLLM to a body for the planner.
 
     :param kwargs: the template variables with which the prompt was rendered.
     :param calls: whether there is a tool parser; without one, the markup of calls stays in the content.
     :param reasoning: whether there is a reasoning parser; without one, reasoning stays in the content.
-    :param strict: whether the server enforces the schemas of all tools.
+    :param level: what the server enforces in requests with optional calls.
     """
     body: dict[str, object] = {
         "chat_template_kwargs": set_variables(kwargs),
@@ -41,8 +72,8 @@ def to_plan_request(
             body |= {"messages": [last], "continue_final_message": True}
     if not calls:
         return body
-    tools = [_function(tool, strict=strict) for tool in _functions(request.tools)]
     choice = _choice(request.tool_choice)
+    tools = [_function(tool, level if choice == "auto" else "auto") for tool in _functions(request.tools)]
     if tools:
         body["tools"] = tools
         body["tool_choice"] = choice
@@ -77,11 +108,16 @@ def _functions(tools: Sequence[Any] | None) -> list[Any]:
     return [tool for tool in tools if getattr(tool, "type", "function") == "function"]
 
 
-def _function(tool: Any, *, strict: bool) -> dict[str, Any]:
+def _function(tool: Any, level: StrictLevel) -> dict[str, Any]:
+    """Convert a tool for the planner, which enforces the schemas of strict tools."""
     fields: dict[str, Any] = tool.model_dump(exclude_none=True)
+    if level == "auto":
+        return fields
     inner = fields.get("function")
-    if strict:
-        (inner if isinstance(inner, dict) else fields)["strict"] = True
+    function = inner if isinstance(inner, dict) else fields
+    if level == "function" and function.get("strict") is not True:
+        function["parameters"] = {"type": "object"}
+    function["strict"] = True
     return fields
 
 
@@ -98,26 +134,29 @@ def _choice(value: Any) -> object:
 class Planner:
     """Planner for the requests to one server."""
 
-    def __init__(self, model: ModelFormat, *, calls: bool, reasoning: bool, strict: bool) -> None:
+    def __init__(
+        self, model: ModelFormat, *, calls: bool, reasoning: bool, level: StrictLevel = "auto"
+    ) -> None:
         self.model = model
         self._calls = calls
         self._reasoning = reasoning or model.dialect.frame is not None
         self._has_reasoning_parser = reasoning
-        self._strict = strict
+        self._level = level
 
     def plan(self, request: Any, kwargs: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
-        """Return the plan for a request.
+        """Return the plan for reading the output of a request.
 
         :param prompt: the token ids of the prompt; None if they are unknown.
         """
-        body = to_plan_request(
-            request, kwargs, calls=self._calls, reasoning=self._reasoning, strict=self._strict
-        )
+        body = to_plan_request(request, kwargs, calls=self._calls, reasoning=self._reasoning)
         return self.model.plan(body, prompt)
 
     def adjust(self, request: Any, kwargs: Mapping[str, object]) -> Any:
         """Change the sampling options of a request according to its plan, and return the request."""
-        plan = self.plan(request, kwargs)
+        body = to_plan_request(
+            request, kwargs, calls=self._calls, reasoning=self._reasoning, level=self._level
+        )
+        plan = self.model.plan(body)
         if not plan.skip_special_tokens:
             request.skip_special_tokens = False
         if plan.constraint.kind == "none" or (has_structural_tag(request) and not plan.forced):

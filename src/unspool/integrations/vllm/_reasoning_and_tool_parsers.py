@@ -17,7 +17,7 @@ from ...stages import ReasoningSplit, ReasoningSplitter
 from .._deltas import DeltaEncoder
 from . import _compat as compat
 from ._delta_messages import to_delta_message
-from ._model_format import model_format
+from ._model_format import log_format, model_format
 from ._plan_requests import GRAMMAR_COVERS_REASONING, Planner, expects_reasoning, set_variables
 
 
@@ -37,12 +37,16 @@ class UnspoolReasoningParser(compat.ReasoningParser):
     ) -> None:
         super().__init__(tokenizer, *args, **kwargs)
         self._model = model_format(tokenizer, None, self.dialect_name)
+        log_format(self._model, calls=False, reasoning=True)
         self._kwargs = chat_template_kwargs or {}
-        self._in_server = "model_config" in kwargs  # the engine core does not pass it
         self._plan: Plan | None = None
         self._prompt: str | None = None
         self._splitter: ReasoningSplitter | None = None
         self._rest = ""
+        self.only_calls = False
+        """True if the parser of calls is vLLM's, which knows only the markup of calls."""
+        self.stream_ends = False
+        """True in the last step of a stream, if the combined parser sets it."""
 
     @property
     def reasoning_start_str(self) -> str | None:
@@ -67,29 +71,22 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return request
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Return whether reasoning has ended.
+        """Return whether reasoning has ended; ``input_ids`` are the prompt's token ids.
 
-        vLLM's engine core calls this method to decide whether to apply a grammar.  In the engine core, the
-        method therefore returns the result of ``starts_grammar``.
+        vLLM asks this for two purposes.  To decide whether a grammar applies from the first token, vLLM asks
+        a parser that does not know the prompt, in the engine core or in the server.  To decide whether this
+        parser reads the output at all, vLLM asks it after ``set_prompt_token_ids``.  This parser always reads
+        the output, because a model may write reasoning that its prompt does not announce.
         """
-        if self._in_server:
-            return self._has_ended(input_ids, expected=self.plan.reasoning)
-        return self.starts_grammar(input_ids)
+        return self._prompt is None and self.starts_grammar(input_ids)
 
     def starts_grammar(self, prompt: Sequence[int]) -> bool:
         """Return whether the engine should apply a grammar from the first token of the output."""
-        return GRAMMAR_COVERS_REASONING in self._kwargs or self._has_ended(
-            prompt, expected=expects_reasoning(self.plan)
-        )
-
-    def _has_ended(self, ids: Sequence[int], *, expected: bool) -> bool:
-        """Return whether reasoning has ended or will not begin.
-
-        :param expected: whether the output is expected to have reasoning.
-        """
-        ids = self._model.last_turn(ids)
+        if GRAMMAR_COVERS_REASONING in self._kwargs:
+            return True
+        prompt = self._model.last_turn(prompt)
         reasoning = self._model.reasoning
-        return reasoning.ended(ids) or not (expected or reasoning.begins(ids))
+        return reasoning.ended(prompt) or not (expects_reasoning(self.plan) or reasoning.begins(prompt))
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
         """Return whether the engine should apply a grammar to the output after these ids.
@@ -102,6 +99,9 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return ended and self._model.closes_reasoning(input_ids, delta)
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
+        dialect = self._model.dialect
+        if not dialect.reasoning and dialect.frame is None:
+            return input_ids
         end = self._model.reasoning.end(input_ids, start_channel="reasoning")
         return [] if end is None else input_ids[end:]
 
@@ -109,11 +109,13 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return self._model.reasoning.count(token_ids)
 
     def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
-        if not self.plan.reasoning:
-            return None, model_output
         splitter = self._new_splitter(opened=self._prompt is None and self._closes_first(model_output))
         first, last = splitter.feed(model_output), splitter.finish()
         return first.reasoning + last.reasoning or None, first.rest + last.rest or None
+
+    def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
+        """Take the prompt, which shows where the output begins."""
+        self.adjust_initial_state_from_prompt(prompt_token_ids)
 
     def adjust_initial_state_from_prompt(self, prompt_token_ids: Sequence[int]) -> None:
         self._prompt = self.model_tokenizer.decode(list(self._model.last_turn(prompt_token_ids)))
@@ -136,9 +138,29 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return self._splitter is not None and self._splitter.parser.reasoning_ended
 
     def finish_streaming(self) -> Any:
-        """End the stream, and return a message with the text that was held back, if any."""
-        splitter, self._splitter = self._splitter, None
-        return None if splitter is None else self._message(splitter, splitter.finish(), final=True)
+        """End the stream, and return a message with the text that was held back, if any.
+
+        vLLM also calls this method when reasoning has ended.  If vLLM's parser of calls follows, the splitter
+        then continues (``content_after_reasoning``).
+        """
+        splitter = self._splitter
+        if splitter is None:
+            return None
+        if self.only_calls and splitter.parser.reasoning_ended and not self.stream_ends:
+            return self._message(splitter, ReasoningSplit("", ""))
+        self._splitter = None
+        return self._message(splitter, splitter.finish(), final=True)
+
+    def content_after_reasoning(self, text: str) -> str:
+        """Return the next text after reasoning for vLLM's parser of calls, which knows no other markup."""
+        splitter = self._splitter
+        if splitter is None:
+            return text
+        splits = [splitter.feed(text)]
+        if self.stream_ends:
+            splits.append(splitter.finish())
+            self._splitter = None
+        return "".join(split.reasoning + split.rest for split in splits)
 
     def _closes_first(self, text: str) -> bool:
         """Return whether the text contains a closing reasoning marker without an opening marker before it.
@@ -151,9 +173,11 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return end in text and start not in text.partition(end)[0]
 
     def _new_splitter(self, *, opened: bool = False) -> ReasoningSplitter:
+        dialect, policies = self._model.dialect, self._model.policies
+        start: dict[str, Any] = {"prompt": self._prompt}
         if opened or (self._prompt is None and self.plan.start == "reasoning"):
-            return ReasoningSplitter(self._model.dialect, start_channel="reasoning")
-        return ReasoningSplitter(self._model.dialect, prompt=self._prompt)
+            start = {"start_channel": "reasoning"}
+        return ReasoningSplitter(dialect, **start, policies=policies, only_calls=self.only_calls)
 
     def _message(self, splitter: ReasoningSplitter, split: ReasoningSplit, *, final: bool = False) -> Any:
         """Create vLLM's message for one step; return None if the step adds nothing.
@@ -183,7 +207,8 @@ class UnspoolToolParser(compat.ToolParser):
     def __init__(self, tokenizer: Any, tools: list[Any] | None = None) -> None:
         super().__init__(tokenizer, tools)
         self._model = model_format(tokenizer, self.dialect_name, None)
-        self._planner = Planner(self._model, calls=True, reasoning=False, strict=False)
+        log_format(self._model, calls=True, reasoning=False)
+        self._planner = Planner(self._model, calls=True, reasoning=False)
         self._parser: Parser | None = None
         self._deltas: DeltaEncoder | None = None
 

@@ -10,11 +10,12 @@ from ...tokens import ReasoningCounter
 from .._deltas import DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
 from . import _compat as compat
-from ._delta_messages import patch_messages_server, to_delta_message
-from ._model_format import model_format
+from ._delta_messages import to_delta_message
+from ._model_format import log_format, model_format
 from ._parser_classes import log
-from ._plan_requests import Planner, has_structural_tag
+from ._plan_requests import Planner, StrictLevel, has_structural_tag, strict_level
 from ._reasoning_and_tool_parsers import UnspoolReasoningParser, UnspoolToolParser
+from ._server_patches import patch_servers
 
 diagnostics = DiagnosticLog(log)
 
@@ -27,8 +28,8 @@ class UnspoolParser(compat.Parser):
     """The dialect name of the tool parser; None if the server has no tool parser."""
     reasoning_dialect: ClassVar[str | None] = None
     """The dialect name of the reasoning parser; None if the server has no reasoning parser."""
-    strict: ClassVar[bool] = False
-    """True if the server enforces the schemas of all tools (``--tool-strict-level``)."""
+    level: ClassVar[StrictLevel] = "auto"
+    """What the server enforces in requests with optional calls (``--tool-strict-level``)."""
 
     def __init__(
         self,
@@ -39,6 +40,10 @@ class UnspoolParser(compat.Parser):
         model_config: Any = None,
         **kwargs: Any,
     ) -> None:
+        self._model = model_format(tokenizer, self.tool_dialect, self.reasoning_dialect)
+        log_format(
+            self._model, calls=self.tool_dialect is not None, reasoning=self.reasoning_dialect is not None
+        )
         super().__init__(
             tokenizer,
             tools,
@@ -48,13 +53,11 @@ class UnspoolParser(compat.Parser):
             **kwargs,
         )
         self._kwargs = chat_template_kwargs or {}
-        self._model_config = model_config
-        self._model = model_format(tokenizer, self.tool_dialect, self.reasoning_dialect)
         self._planner = Planner(
             self._model,
             calls=self.tool_dialect is not None,
             reasoning=self.reasoning_dialect is not None,
-            strict=self.strict,
+            level=self.level,
         )
         self._prompt: Sequence[int] | None = None
         self._parser: Parser | None = None
@@ -106,8 +109,6 @@ class UnspoolParser(compat.Parser):
             compat.FunctionCall(id=call.id, name=call.name or "", arguments=call.arguments)
             for call in delta.calls
         ]
-        if self._reached_limit(request, model_output_token_ids):
-            calls = TruncatedCalls(calls)
         return delta.reasoning or None, delta.content or None, calls or None
 
     def parse_delta(
@@ -149,20 +150,6 @@ class UnspoolParser(compat.Parser):
             ids=by_ids, new_id=(lambda name, index: new(name, before + index)) if before else None
         )
 
-    def _reached_limit(self, request: Any, ids: Sequence[int]) -> bool:
-        """Return whether a token limit ended generation, judged by the number of ids.
-
-        vLLM does not pass the finish reason.
-        """
-        if not ids or self._model.is_end(ids[-1]):
-            return False
-        names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
-        max_tokens = next((n for name in names if (n := getattr(request, name, None)) is not None), None)
-        max_context = getattr(self._model_config, "max_model_len", None)
-        if len(ids) == max_tokens:
-            return True
-        return max_context is not None and len(self._prompt or ()) + len(ids) >= max_context
-
     def _report(self, deltas: DeltaEncoder, request: Any, *, streaming: bool) -> None:
         diagnostics.report(self._model.dialect.name, deltas.diagnostics)
         if compat.record_tool_parser_invocation is not None and self.tool_dialect is not None:
@@ -171,27 +158,17 @@ class UnspoolParser(compat.Parser):
             )
 
 
-class TruncatedCalls(list[Any]):
-    """List of the calls in an output that was truncated by a token limit.
-
-    For an answer that is not streamed, vLLM's server checks the length of the list of calls.  If the length
-    is not zero, the server reports the finish reason ``tool_calls``, even if the engine's finish reason is
-    ``length``.  The length of this list is always 0, but its truth value is True, so the server sends the
-    calls and still reports ``length``.
-    """
-
-    def __len__(self) -> int:
-        return 0
-
-    def __bool__(self) -> bool:
-        return any(True for _ in self)
-
-
 def compose(
-    tools: type[UnspoolToolParser] | None, reasoning: type[UnspoolReasoningParser] | None, *, strict: bool
+    tools: type[UnspoolToolParser] | None,
+    reasoning: type[UnspoolReasoningParser] | None,
+    *,
+    tool_strict_level: object = None,
 ) -> Any:
-    """Create the combined parser class for a server with these parsers."""
-    patch_messages_server()
+    """Create the combined parser class for a server with these parsers.
+
+    :param tool_strict_level: vLLM's value of ``--tool-strict-level``, whose type depends on the release.
+    """
+    patch_servers(UnspoolParser)
     return type(
         "UnspoolParser",
         (UnspoolParser,),
@@ -200,6 +177,45 @@ def compose(
             "tool_parser_cls": tools,
             "tool_dialect": None if tools is None else tools.dialect_name,
             "reasoning_dialect": None if reasoning is None else reasoning.dialect_name,
-            "strict": strict,
+            "level": strict_level(tool_strict_level),
         },
     )
+
+
+def with_reasoning_parser(composed: Any) -> Any:
+    """Return a subclass of vLLM's combined parser for use with unspool's reasoning parser.
+
+    The subclass tells the reasoning parser whether vLLM's parser of calls follows, and what the prompt is.
+    Since 0.33, vLLM's own class passes the prompt, too; the subclass does so in older releases.
+    """
+    only_calls = not hasattr(composed.tool_parser_cls, "dialect_name")
+
+    class WithReasoningParser(composed):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._reasoning_parser.only_calls = only_calls
+
+        def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
+            self._reasoning_parser.set_prompt_token_ids(prompt_token_ids)
+
+        def parse_delta(
+            self,
+            delta_text: str,
+            delta_token_ids: list[int],
+            request: Any,
+            prompt_token_ids: list[int] | None = None,
+            *,
+            finished: bool,
+        ) -> Any:
+            half = self._reasoning_parser
+            half.stream_ends = finished
+            if prompt_token_ids is not None and not self._stream_state.prompt_reasoning_checked:
+                half.set_prompt_token_ids(prompt_token_ids)
+            if only_calls and self._stream_state.reasoning_ended:
+                delta_text = half.content_after_reasoning(delta_text)
+            return super().parse_delta(
+                delta_text, delta_token_ids, request, prompt_token_ids, finished=finished
+            )
+
+    WithReasoningParser.__name__ = composed.__name__
+    return WithReasoningParser

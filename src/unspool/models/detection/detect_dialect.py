@@ -97,7 +97,7 @@ def detect(
     ``UserWarning`` is emitted.  An inferred dialect parses everything that the template renders, but the
     model may write other forms, too.
 
-    :param template: the text of a chat template, or the contents of ``tokenizer_config.json`` as a mapping.
+    :param template: the text of a chat template, or the contents of ``tokenizer_config.json`` (or a mapping).
     :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect.
     :param dialects: the dialects to choose from; by default, all registered dialects.
     """

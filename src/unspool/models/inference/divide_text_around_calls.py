@@ -50,7 +50,7 @@ class _Around(NamedTuple):
     texts: Sequence[str]
     core: str
     first_index: int
-    befores: Sequence[str]
+    texts_before: Sequence[str]
     afters: Sequence[str]
     gaps: Sequence[str]
     after: str
@@ -60,27 +60,27 @@ def layouts(reading: Reading, texts: Sequence[str]) -> Iterator[Layout]:
     """Yield the possible divisions, the likeliest first."""
     calls = [(text, found) for text, found in zip(texts, reading.calls, strict=True) if found]
     plain = [text for text, found in zip(texts, reading.calls, strict=True) if not found]
-    befores = [text[: found[0].start] for text, found in calls]
+    texts_before = [text[: found[0].start] for text, found in calls]
     afters = [text[found[-1].end :] for text, found in calls]
     gaps = [text[one.end : other.start] for text, found in calls for one, other in pairwise(found)]
     core, first_index = reading.core, reading.first_index
-    head, hole = _word_before(befores + gaps, [len(found) for _, found in calls])
+    head, hole = _word_before(texts_before + gaps, [len(found) for _, found in calls])
     if hole:
         core = f"{hole[0]}{head}{core}"
         first_index = hole[1]
-        befores, gaps = _cut(befores, head), _cut(gaps, head)
+        texts_before, gaps = _cut(texts_before, head), _cut(gaps, head)
     after = _trim_end(common_prefix(afters))
-    around = _Around(reading, texts, core, first_index, befores, afters, gaps, after)
-    for before in _openings(befores, plain):
+    around = _Around(reading, texts, core, first_index, texts_before, afters, gaps, after)
+    for before in _openings(texts_before, plain):
         yield from _divide(around, before)
 
 
 def _divide(around: _Around, before: str) -> Iterator[Layout]:
     """Yield the layouts with a text before the first call."""
     bare = before.lstrip(" \n")
-    spaces = [text[: len(text) - len(bare)] for text in around.befores if text.endswith(bare)]
+    spaces = [text[: len(text) - len(bare)] for text in around.texts_before if text.endswith(bare)]
     starts, ends = [], []
-    rest = iter(zip(around.befores, around.afters, strict=True))
+    rest = iter(zip(around.texts_before, around.afters, strict=True))
     for text, found in zip(around.texts, around.reading.calls, strict=True):
         if not found:
             starts.append(-1)
@@ -151,13 +151,13 @@ def _cut(texts: Sequence[str], head: str) -> list[str]:
     return [re.sub(r"[\w.:-]*\w$", "", text[: len(text) - len(head)]) for text in texts]
 
 
-def _openings(befores: Sequence[str], plain: Sequence[str]) -> Iterator[str]:
+def _openings(texts_before: Sequence[str], plain: Sequence[str]) -> Iterator[str]:
     """Yield possible texts before the first call, the likeliest first.
 
     If most outputs have the same text before the opener, such as the closer of their reasoning, that text is
     not part of the opener.
     """
-    before = _trim_start(common_suffix(befores), befores)
+    before = _trim_start(common_suffix(texts_before), texts_before)
     cuts = [0]
     for match in re.finditer(r"(?<=[>\])▷⟧])\s*(?=\S)|\n(?=\S)", before):
         piece = before[cuts[-1] : match.end()].strip()

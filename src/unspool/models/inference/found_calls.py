@@ -126,21 +126,21 @@ def without_mentions(reading: Reading, outputs: Sequence[Output]) -> Reading:
     Calls with arguments show what stands next to a call.  A call without arguments counts if the same text
     stands next to it.
     """
-    befores: Counter[str] = Counter()
+    texts_before: Counter[str] = Counter()
     afters: Counter[str] = Counter()
     for output, calls in zip(outputs, reading.calls, strict=True):
         for call in calls:
             if call.values:
-                befores[_symbols_before(output.text, call.start)] += 1
+                texts_before[_symbols_before(output.text, call.start)] += 1
                 afters[_symbols_after(output.text, call.end)] += 1
-    few = max(2, round(_FEW * befores.total()))
+    few = max(2, round(_FEW * texts_before.total()))
     kept = tuple(
         tuple(
             call
             for call in calls
             if call.values
             or (
-                befores[_symbols_before(output.text, call.start)] >= few
+                texts_before[_symbols_before(output.text, call.start)] >= few
                 and afters[_symbols_after(output.text, call.end)] >= few
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -62,6 +63,8 @@ def read_source(value: object) -> Source:
 
 def read_template(value: str | Mapping[str, object]) -> Source:
     """Return the ``Source`` for a template or a tokenizer configuration, without reading files."""
+    if isinstance(value, str) and value.lstrip().startswith('{"'):
+        value = _parse_config(value)
     if isinstance(value, Mapping):
         return from_config(value, "the tokenizer configuration")
     if is_template(value) or is_modelfile(value) or is_go_template(value):
@@ -70,6 +73,15 @@ def read_template(value: str | Mapping[str, object]) -> Source:
         f"{value[:60]!r} is {NO_TEMPLATE}: call detect_model() for paths and names of models, "
         "and detect_server() for servers"
     )
+
+
+def _parse_config(text: str) -> str | Mapping[str, object]:
+    """Return the mapping in the text of a ``tokenizer_config.json``; return any other text unchanged."""
+    try:
+        config = json.loads(text)
+    except ValueError:
+        return text
+    return config if isinstance(config, dict) and "chat_template" in config else text
 
 
 def find_source(text: str) -> Source:

@@ -54,7 +54,7 @@ class MessagesHandler:
     async def count_tokens(self, exchange: Exchange) -> None:
         """Send the number of tokens in the prompt that a request would produce."""
         body = await self._bodies.read(exchange)
-        served = self._models.find(body.get("model"))
+        served = self._models.find(body.get("model"), exchange.allowed_models)
         whole, _ = await self._resume(exchange, body)
         request = await self._convert(exchange, {"max_tokens": 1, **whole})
         prepared = await self._pools.prompts.run(exchange.client, served.prepare, request, exchange.id)

@@ -52,7 +52,7 @@ class OllamaEmbed:
     async def embed(self, exchange: Exchange) -> None:
         """Send the embeddings that the upstream's ``/v1/embeddings`` returns."""
         shape = decode_body(await self._bodies.read(exchange), _Embed)
-        served = self._models.find(shape.model)
+        served = self._models.find(shape.model, exchange.allowed_models)
         is_old = exchange.path.endswith("/embeddings")
         texts = shape.prompt if is_old else shape.input
         if texts is None:
@@ -62,7 +62,7 @@ class OllamaEmbed:
         if shape.dimensions is not None:
             body["dimensions"] = shape.dimensions
         exchange.watch_connection()
-        upstream_response = await served.upstream.forward("/v1/embeddings", body)
+        upstream_response = await served.upstream.forward("/v1/embeddings", body, exchange.upstream_headers())
         try:
             data = await upstream_response.read_all()
         finally:

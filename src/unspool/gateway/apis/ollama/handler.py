@@ -33,7 +33,7 @@ class OllamaHandler:
         """Convert a request; if it only loads the model, answer it and return None."""
         form = exchange.path.rpartition("/")[2]
         if is_load(body, form):
-            model = self._models.find(body.get("model")).model
+            model = self._models.find(body.get("model"), exchange.allowed_models).model
             await exchange.respond(200, encode_line(load_response(model.name, body, form)))
             return None
         convert = read_ollama_chat_request if form == "chat" else read_ollama_generate_request

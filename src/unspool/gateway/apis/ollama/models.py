@@ -36,21 +36,21 @@ class OllamaModels:
 
     async def tags(self, exchange: Exchange) -> None:
         """Send the list of all models."""
-        models = [_summary(one.model) for one in self._models.all]
+        models = [_summary(one.model) for one in self._models.visible(exchange.allowed_models)]
         await exchange.respond(200, encode_line({"models": models}))
 
     async def running(self, exchange: Exchange) -> None:
         """Send the list of loaded models, which contains all models because the gateway never unloads one."""
         models = [
             {**_summary(one.model), "expires_at": _time(time.time() + 3600), "size_vram": 0}
-            for one in self._models.all
+            for one in self._models.visible(exchange.allowed_models)
         ]
         await exchange.respond(200, encode_line({"models": models}))
 
     async def show(self, exchange: Exchange) -> None:
         """Send the description of one model."""
         body = await self._bodies.read(exchange)
-        served = self._models.find(body.get("model") or body.get("name"))
+        served = self._models.find(body.get("model") or body.get("name"), exchange.allowed_models)
         model = served.model
         description = {
             "modelfile": "",
