@@ -342,6 +342,19 @@ def test_parse_endpoint_refuses_bad_requests(replay: GatewayThread, body: dict[s
 # -- settings and the command line
 
 
+def test_chat_upstreams_accept_bare_calls_by_default() -> None:
+    for upstream, choices, value in (
+        ("chat", {}, "alone"),
+        ("chat", {"bare_calls": "off"}, "off"),
+        ("completions", {}, "off"),
+    ):
+        settings = load_settings(
+            {"upstream": upstream, "url": "http://u", "dialect": "hermes", "policies": choices},
+            environment={},
+        )
+        assert settings.parser_policies().bare_calls == value
+
+
 def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(
